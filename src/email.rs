@@ -1,0 +1,55 @@
+//! E-mail addresses; a value that exists can be written to.
+
+use email_address::{EmailAddress, Options};
+
+/// What an address must look like, for the messages of every form and call.
+pub const EXPECTED: &str = "must be an e-mail address, like ada@example.org";
+
+/// An e-mail address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Email(String);
+
+impl Email {
+    /// Reads an address, without the spaces around it. `None` if no mail could be sent to it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let options = Options::default().with_required_tld().without_domain_literal().without_display_text();
+        let address = EmailAddress::parse_with_options(text.trim(), options).ok()?;
+        Some(Self(address.to_string()))
+    }
+
+    /// The address as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The address in lower case: how accounts are compared.
+    #[must_use]
+    pub fn lower(&self) -> String {
+        self.0.to_lowercase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Email;
+
+    #[test]
+    fn addresses_that_can_be_written_to() {
+        assert_eq!(Email::parse(" ada@example.org ").unwrap().as_str(), "ada@example.org");
+        for wrong in [
+            "",
+            "ada",
+            "ada@",
+            "@example.org",
+            "a b@example.org",
+            "ada@example",
+            "Ada <ada@example.org>",
+            "a@[127.0.0.1]",
+            "a@b.org\r\nBcc: c@d.org",
+        ] {
+            assert!(Email::parse(wrong).is_none(), "{wrong:?}");
+        }
+    }
+}
