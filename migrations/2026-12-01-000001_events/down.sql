@@ -1,0 +1,2 @@
+DROP TABLE ticket_types;
+DROP TABLE events;

@@ -1,0 +1,3 @@
+DROP TABLE inventory_loads;
+DROP TABLE orders;
+DROP TABLE tickets;

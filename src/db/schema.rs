@@ -1,0 +1,170 @@
+// @generated automatically by Diesel CLI.
+
+diesel::table! {
+    admin_sessions (token_hash) {
+        /// SHA-256 of the cookie; the cookie itself is not stored.
+        token_hash -> Bytea,
+        admin_id -> Uuid,
+        /// What each form of the session sends back, so that no other site can post in its name.
+        csrf_token -> Text,
+        created_at -> Timestamptz,
+        expires_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    admins (id) {
+        id -> Uuid,
+        email -> Text,
+        /// Argon2id in PHC form, with its salt and costs.
+        password_hash -> Text,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// What tickets are sold for. Small, and read by every sale: a reference table on Citus.
+    events (id) {
+        id -> Uuid,
+        /// The name in URLs: lower-case letters, digits and single hyphens.
+        slug -> Text,
+        name -> Text,
+        venue -> Nullable<Text>,
+        starts_at -> Nullable<Timestamptz>,
+        /// IANA zone in which people read this event's times.
+        time_zone -> Text,
+        /// ISO 4217 code of every price of the event.
+        currency -> Text,
+        /// First moment of the sale; NULL: open at once.
+        sales_open_at -> Nullable<Timestamptz>,
+        /// First moment after the sale; NULL: never closes.
+        sales_close_at -> Nullable<Timestamptz>,
+        state -> Text,
+        /// Most tickets in one order, summed over its lines.
+        max_per_order -> Int4,
+        /// Whether the public sees how many are left, or only whether any are.
+        show_counts -> Bool,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Every load that changed the stock, with its report: the answer to the same Idempotency-Key.
+    inventory_loads (event_id, id) {
+        event_id -> Uuid,
+        id -> Uuid,
+        /// count, or csv.
+        source -> Text,
+        /// Who loaded, and whose keys these are: partner:ID, admin:ID or command-line.
+        loaded_by -> Text,
+        report -> Jsonb,
+        idempotency_key -> Nullable<Text>,
+        request_hash -> Nullable<Bytea>,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// What was agreed with a buyer. Ids are UUIDv7, so the primary key lists an event's orders by time.
+    orders (event_id, id) {
+        event_id -> Uuid,
+        id -> Uuid,
+        status -> Text,
+        buyer_name -> Text,
+        buyer_email -> Text,
+        /// The lines as agreed: [{"ticket_type", "name", "quantity", "unit_price_minor"}].
+        items -> Jsonb,
+        /// The tickets that the order got, by position; saves an index on tickets.order_id in every sale.
+        positions -> Array<Nullable<Int4>>,
+        quantity -> Int4,
+        /// What the buyer asked for; more than quantity only if fewer were accepted.
+        requested_quantity -> Int4,
+        /// Sum of the lines in minor units of currency.
+        total_minor -> Int8,
+        currency -> Text,
+        channel -> Text,
+        partner_id -> Nullable<Uuid>,
+        /// The unguessable part of the buyer's link.
+        access_key -> Text,
+        /// Whose keys these are: a partner's id, or web.
+        idempotency_scope -> Text,
+        idempotency_key -> Nullable<Text>,
+        /// SHA-256 of the request, to refuse the same key with another body.
+        request_hash -> Nullable<Bytea>,
+        expires_at -> Nullable<Timestamptz>,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    partner_keys (key_hash) {
+        /// SHA-256 of the key. The key has 160 random bits, so a fast hash is enough, and it is shown once.
+        key_hash -> Bytea,
+        partner_id -> Uuid,
+        /// What the key may do: read, sell, admin.
+        scopes -> Array<Nullable<Text>>,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    partners (id) {
+        id -> Uuid,
+        name -> Text,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// What a ticket of an event can be, and what it costs.
+    ticket_types (event_id, id) {
+        event_id -> Uuid,
+        id -> Uuid,
+        /// The name in the API and in CSV files: lower-case letters, digits, single - or _.
+        code -> Text,
+        name -> Text,
+        /// Price in minor units of the event's currency (cents, where it has cents).
+        price_minor -> Int8,
+        /// Place on the event's page, from 1.
+        sort_order -> Int4,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// One row a ticket, there before anyone buys it. Only src/inventory writes it.
+    tickets (event_id, position) {
+        event_id -> Uuid,
+        /// Place in the order in which the event's tickets were loaded, from 1: the claim takes the lowest first.
+        position -> Int4,
+        ticket_type_id -> Uuid,
+        status -> Text,
+        section -> Nullable<Text>,
+        row -> Nullable<Text>,
+        seat -> Nullable<Text>,
+        /// The loading system's own name of the ticket: the same reference twice is the same ticket.
+        external_ref -> Nullable<Text>,
+        /// The live order that has it; set exactly when HELD or SOLD.
+        order_id -> Nullable<Uuid>,
+        /// Deadline of the hold; from then on the ticket is available to the next claim.
+        held_until -> Nullable<Timestamptz>,
+        /// What the door checks: the position, a hyphen and 80 random bits, so that it is found by primary key.
+        code -> Nullable<Text>,
+    }
+}
+
+diesel::joinable!(admin_sessions -> admins (admin_id));
+diesel::joinable!(partner_keys -> partners (partner_id));
+diesel::joinable!(ticket_types -> events (event_id));
+
+diesel::allow_tables_to_appear_in_same_query!(
+    admin_sessions,
+    admins,
+    events,
+    inventory_loads,
+    orders,
+    partner_keys,
+    partners,
+    ticket_types,
+    tickets,
+);
