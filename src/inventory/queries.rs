@@ -1,0 +1,340 @@
+//! SQL of the tickets. Takes a connection, opens and commits nothing.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use diesel::{
+    PgConnection,
+    prelude::*,
+    sql_query,
+    sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid},
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Counts, Left, Place, Ticket, claim::Sold, load::StoredLoad};
+use crate::{
+    db::{
+        DbError,
+        schema::{inventory_loads, tickets},
+    },
+    ids::{EventId, LoadId, OrderId, TicketTypeId},
+};
+
+/// The claim that waits for nobody.
+///
+/// The status is a literal, since a generic plan cannot match a parameter to the partial index's predicate; and the order is that of
+/// the partial index, since one that the primary key serves too makes the planner walk all sold rows. A plan test holds both.
+const CLAIM_SKIPPING: &str = "SELECT position, ticket_type_id, section, \"row\", seat, order_id, code FROM tickets \
+     WHERE event_id = $1 AND ticket_type_id = $2 AND status = 'AVAILABLE' \
+     ORDER BY event_id, ticket_type_id, position LIMIT $3 FOR UPDATE SKIP LOCKED";
+
+/// The claim that waits. A row that its holder sold meanwhile fails the condition when PostgreSQL checks it again, and the next one
+/// is taken in its place: `LIMIT` counts what is left after the locks.
+const CLAIM_WAITING: &str = "SELECT position, ticket_type_id, section, \"row\", seat, order_id, code FROM tickets \
+     WHERE event_id = $1 AND ticket_type_id = $2 AND status = 'AVAILABLE' \
+     ORDER BY event_id, ticket_type_id, position LIMIT $3 FOR UPDATE";
+
+/// Marks what was dealt out. The status in the condition is a fence: a row that is not available any more is not sold again, the
+/// count comes out short, and the transaction fails.
+const MARK_SOLD: &str = "UPDATE tickets SET status = 'SOLD', order_id = dealt.order_id, code = dealt.code \
+     FROM unnest($2, $3, $4) AS dealt (position, order_id, code) \
+     WHERE tickets.event_id = $1 AND tickets.position = dealt.position AND tickets.status = 'AVAILABLE'";
+
+#[derive(QueryableByName, Queryable, Selectable)]
+#[diesel(table_name = tickets)]
+struct TicketRow {
+    position: i32,
+    ticket_type_id: Uuid,
+    section: Option<String>,
+    // The derive has a variable of its own that is called `row`.
+    #[diesel(column_name = row)]
+    seat_row: Option<String>,
+    seat: Option<String>,
+    order_id: Option<Uuid>,
+    code: Option<String>,
+}
+
+impl From<TicketRow> for Ticket {
+    fn from(row: TicketRow) -> Self {
+        Self {
+            position: row.position,
+            ticket_type: row.ticket_type_id.into(),
+            place: Place { section: row.section, row: row.seat_row, seat: row.seat },
+            code: row.code,
+        }
+    }
+}
+
+pub(super) fn claim_skipping(
+    conn: &mut PgConnection,
+    event: EventId,
+    ticket_type: TicketTypeId,
+    quantity: i64,
+) -> Result<Vec<Ticket>, DbError> {
+    claim(conn, CLAIM_SKIPPING, event, ticket_type, quantity)
+}
+
+pub(super) fn claim_waiting(
+    conn: &mut PgConnection,
+    event: EventId,
+    ticket_type: TicketTypeId,
+    quantity: i64,
+) -> Result<Vec<Ticket>, DbError> {
+    claim(conn, CLAIM_WAITING, event, ticket_type, quantity)
+}
+
+fn claim(conn: &mut PgConnection, sql: &str, event: EventId, ticket_type: TicketTypeId, quantity: i64) -> Result<Vec<Ticket>, DbError> {
+    let rows: Vec<TicketRow> =
+        sql_query(sql).bind::<SqlUuid, _>(event.uuid()).bind::<SqlUuid, _>(ticket_type.uuid()).bind::<BigInt, _>(quantity).load(conn)?;
+    Ok(rows.into_iter().map(Ticket::from).collect())
+}
+
+pub(super) fn mark_sold(conn: &mut PgConnection, event: EventId, sold: &[Sold]) -> Result<usize, DbError> {
+    let positions: Vec<i32> = sold.iter().map(|ticket| ticket.position).collect();
+    let orders: Vec<Uuid> = sold.iter().map(|ticket| ticket.order.uuid()).collect();
+    let codes: Vec<&str> = sold.iter().map(|ticket| ticket.code.as_str()).collect();
+    let marked = sql_query(MARK_SOLD)
+        .bind::<SqlUuid, _>(event.uuid())
+        .bind::<Array<Integer>, _>(positions)
+        .bind::<Array<SqlUuid>, _>(orders)
+        .bind::<Array<Text>, _>(codes)
+        .execute(conn)?;
+    Ok(marked)
+}
+
+pub(super) fn tickets_at(conn: &mut PgConnection, event: EventId, positions: &[i32]) -> Result<HashMap<OrderId, Vec<Ticket>>, DbError> {
+    let rows: Vec<TicketRow> = tickets::table
+        .filter(tickets::event_id.eq(event.uuid()).and(tickets::position.eq_any(positions)))
+        .order((tickets::event_id, tickets::position))
+        .select(TicketRow::as_select())
+        .load(conn)?;
+    let mut by_order: HashMap<OrderId, Vec<Ticket>> = HashMap::new();
+    for row in rows {
+        if let Some(order) = row.order_id {
+            by_order.entry(order.into()).or_default().push(row.into());
+        }
+    }
+    Ok(by_order)
+}
+
+#[derive(QueryableByName)]
+struct LeftRow {
+    #[diesel(sql_type = SqlUuid)]
+    ticket_type_id: Uuid,
+    #[diesel(sql_type = BigInt)]
+    available: i64,
+    #[diesel(sql_type = BigInt)]
+    held: i64,
+}
+
+/// Reads the two partial indexes, not the table: its cost is what is left, not what was sold.
+const LEFT: &str = "SELECT ticket_type_id, sum(available)::bigint AS available, sum(held)::bigint AS held FROM (\
+       SELECT ticket_type_id, count(*) AS available, 0 AS held FROM tickets \
+       WHERE event_id = $1 AND status = 'AVAILABLE' GROUP BY ticket_type_id \
+     UNION ALL \
+       SELECT ticket_type_id, count(*) FILTER (WHERE held_until <= $2), count(*) FILTER (WHERE held_until > $2) FROM tickets \
+       WHERE event_id = $1 AND status = 'HELD' GROUP BY ticket_type_id) AS shelves GROUP BY ticket_type_id";
+
+pub(super) fn left(conn: &mut PgConnection, event: EventId, now: DateTime<Utc>) -> Result<HashMap<TicketTypeId, Left>, DbError> {
+    let rows: Vec<LeftRow> = sql_query(LEFT).bind::<SqlUuid, _>(event.uuid()).bind::<Timestamptz, _>(now).load(conn)?;
+    Ok(rows.into_iter().map(|row| (row.ticket_type_id.into(), Left { available: row.available, held: row.held })).collect())
+}
+
+#[derive(QueryableByName)]
+struct EventRow {
+    #[diesel(sql_type = SqlUuid)]
+    id: Uuid,
+}
+
+/// Each EXISTS stops at the first row of a partial index.
+const ON_SHELF: &str = "SELECT wanted.id FROM unnest($1) AS wanted (id) WHERE \
+       EXISTS (SELECT 1 FROM tickets WHERE event_id = wanted.id AND status = 'AVAILABLE') \
+     OR EXISTS (SELECT 1 FROM tickets WHERE event_id = wanted.id AND status = 'HELD' AND held_until <= $2)";
+
+pub(super) fn on_shelf(conn: &mut PgConnection, events: &[EventId], now: DateTime<Utc>) -> Result<HashSet<EventId>, DbError> {
+    let events: Vec<Uuid> = events.iter().map(|event| event.uuid()).collect();
+    let rows: Vec<EventRow> = sql_query(ON_SHELF).bind::<Array<SqlUuid>, _>(events).bind::<Timestamptz, _>(now).load(conn)?;
+    Ok(rows.into_iter().map(|row| row.id.into()).collect())
+}
+
+#[derive(QueryableByName)]
+struct LoadedRow {
+    #[diesel(sql_type = SqlUuid)]
+    event_id: Uuid,
+    #[diesel(sql_type = Text)]
+    code: String,
+    #[diesel(sql_type = BigInt)]
+    loaded: i64,
+}
+
+const LOADED: &str = "SELECT event_id, line->>'ticket_type' AS code, sum((line->>'loaded')::bigint)::bigint AS loaded \
+     FROM inventory_loads, jsonb_array_elements(report->'ticket_types') AS line WHERE event_id = ANY ($1) GROUP BY 1, 2";
+
+pub(super) fn loaded(conn: &mut PgConnection, events: &[EventId]) -> Result<HashMap<EventId, HashMap<String, i64>>, DbError> {
+    let events: Vec<Uuid> = events.iter().map(|event| event.uuid()).collect();
+    let rows: Vec<LoadedRow> = sql_query(LOADED).bind::<Array<SqlUuid>, _>(events).load(conn)?;
+    let mut loaded: HashMap<EventId, HashMap<String, i64>> = HashMap::new();
+    for row in rows {
+        loaded.entry(row.event_id.into()).or_default().insert(row.code, row.loaded);
+    }
+    Ok(loaded)
+}
+
+pub(super) fn counts(conn: &mut PgConnection, event: EventId) -> Result<HashMap<TicketTypeId, Counts>, DbError> {
+    let rows: Vec<(Uuid, String, i64)> = tickets::table
+        .filter(tickets::event_id.eq(event.uuid()))
+        .group_by((tickets::ticket_type_id, tickets::status))
+        .select((tickets::ticket_type_id, tickets::status, diesel::dsl::count_star()))
+        .load(conn)?;
+    let mut counts: HashMap<TicketTypeId, Counts> = HashMap::new();
+    for (ticket_type, status, count) in rows {
+        let of_type = counts.entry(ticket_type.into()).or_default();
+        match status.as_str() {
+            "AVAILABLE" => of_type.available = count,
+            "HELD" => of_type.held = count,
+            "SOLD" => of_type.sold = count,
+            _ => of_type.blocked = count,
+        }
+    }
+    Ok(counts)
+}
+
+/// The last position in use, 0 if there is none. The primary key answers it.
+pub(super) fn last_position(conn: &mut PgConnection, event: EventId) -> Result<i32, DbError> {
+    let last: Option<i32> =
+        tickets::table.filter(tickets::event_id.eq(event.uuid())).select(diesel::dsl::max(tickets::position)).first(conn)?;
+    Ok(last.unwrap_or(0))
+}
+
+const INSERT_COUNTED: &str = "INSERT INTO tickets (event_id, position, ticket_type_id) \
+     SELECT $1, position, $2 FROM generate_series($3, $4) AS position";
+
+/// Adds tickets without a place at the positions `first..=last`.
+pub(super) fn insert_counted(
+    conn: &mut PgConnection,
+    event: EventId,
+    ticket_type: TicketTypeId,
+    first: i32,
+    last: i32,
+) -> Result<usize, DbError> {
+    let inserted = sql_query(INSERT_COUNTED)
+        .bind::<SqlUuid, _>(event.uuid())
+        .bind::<SqlUuid, _>(ticket_type.uuid())
+        .bind::<Integer, _>(first)
+        .bind::<Integer, _>(last)
+        .execute(conn)?;
+    Ok(inserted)
+}
+
+/// A ticket to be loaded that has a place or a reference.
+#[derive(Clone, Debug)]
+pub(super) struct NewTicket {
+    pub(super) position: i32,
+    pub(super) ticket_type: TicketTypeId,
+    pub(super) place: Place,
+    pub(super) external_ref: Option<String>,
+}
+
+const INSERT_PLACED: &str = "INSERT INTO tickets (event_id, position, ticket_type_id, section, \"row\", seat, external_ref) \
+     SELECT $1, loaded.* FROM unnest($2, $3, $4, $5, $6, $7) AS loaded";
+
+pub(super) fn insert_placed(conn: &mut PgConnection, event: EventId, new: &[NewTicket]) -> Result<usize, DbError> {
+    let inserted = sql_query(INSERT_PLACED)
+        .bind::<SqlUuid, _>(event.uuid())
+        .bind::<Array<Integer>, _>(new.iter().map(|ticket| ticket.position).collect::<Vec<_>>())
+        .bind::<Array<SqlUuid>, _>(new.iter().map(|ticket| ticket.ticket_type.uuid()).collect::<Vec<_>>())
+        .bind::<Array<Nullable<Text>>, _>(new.iter().map(|ticket| ticket.place.section.as_deref()).collect::<Vec<_>>())
+        .bind::<Array<Nullable<Text>>, _>(new.iter().map(|ticket| ticket.place.row.as_deref()).collect::<Vec<_>>())
+        .bind::<Array<Nullable<Text>>, _>(new.iter().map(|ticket| ticket.place.seat.as_deref()).collect::<Vec<_>>())
+        .bind::<Array<Nullable<Text>>, _>(new.iter().map(|ticket| ticket.external_ref.as_deref()).collect::<Vec<_>>())
+        .execute(conn)?;
+    Ok(inserted)
+}
+
+/// A ticket that is there already, as far as a load compares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Present {
+    pub(super) ticket_type: TicketTypeId,
+    pub(super) place: Place,
+    pub(super) external_ref: Option<String>,
+}
+
+#[derive(QueryableByName)]
+#[diesel(table_name = tickets)]
+struct PresentRow {
+    ticket_type_id: Uuid,
+    section: Option<String>,
+    // The derive has a variable of its own that is called `row`.
+    #[diesel(column_name = row)]
+    seat_row: Option<String>,
+    seat: Option<String>,
+    external_ref: Option<String>,
+}
+
+/// Two halves, so that each is served by its own unique index.
+const PRESENT: &str = "SELECT ticket_type_id, section, \"row\", seat, external_ref FROM tickets \
+       WHERE event_id = $1 AND external_ref IS NOT NULL AND external_ref = ANY ($2) \
+     UNION \
+       SELECT ticket_type_id, section, \"row\", seat, external_ref FROM tickets \
+       WHERE event_id = $1 AND seat IS NOT NULL AND (coalesce(section, ''), coalesce(\"row\", ''), seat) IN (SELECT * FROM unnest($3, $4, $5))";
+
+/// The tickets that have one of these references or one of these places.
+pub(super) fn present(conn: &mut PgConnection, event: EventId, refs: &[&str], places: &[&Place]) -> Result<Vec<Present>, DbError> {
+    let part = |of: fn(&Place) -> &Option<String>| places.iter().map(|place| of(place).as_deref().unwrap_or("")).collect::<Vec<_>>();
+    let rows: Vec<PresentRow> = sql_query(PRESENT)
+        .bind::<SqlUuid, _>(event.uuid())
+        .bind::<Array<Text>, _>(refs)
+        .bind::<Array<Text>, _>(part(|place| &place.section))
+        .bind::<Array<Text>, _>(part(|place| &place.row))
+        .bind::<Array<Text>, _>(part(|place| &place.seat))
+        .load(conn)?;
+    let present = |row: PresentRow| Present {
+        ticket_type: row.ticket_type_id.into(),
+        place: Place { section: row.section, row: row.seat_row, seat: row.seat },
+        external_ref: row.external_ref,
+    };
+    Ok(rows.into_iter().map(present).collect())
+}
+
+pub(super) fn load_by_key(conn: &mut PgConnection, event: EventId, loaded_by: &str, key: &str) -> Result<Option<StoredLoad>, DbError> {
+    let row: Option<(Value, Option<Vec<u8>>)> = inventory_loads::table
+        .filter(inventory_loads::event_id.eq(event.uuid()))
+        .filter(inventory_loads::loaded_by.eq(loaded_by))
+        .filter(inventory_loads::idempotency_key.eq(key))
+        .select((inventory_loads::report, inventory_loads::request_hash))
+        .first(conn)
+        .optional()?;
+    Ok(row.map(|(report, request_hash)| StoredLoad { report, request_hash }))
+}
+
+pub(super) struct NewLoad<'a> {
+    pub(super) event: EventId,
+    pub(super) source: &'a str,
+    pub(super) loaded_by: &'a str,
+    pub(super) report: Value,
+    pub(super) key: Option<&'a str>,
+    pub(super) request_hash: Option<&'a [u8]>,
+    pub(super) now: DateTime<Utc>,
+}
+
+pub(super) fn insert_load(conn: &mut PgConnection, new: &NewLoad<'_>) -> Result<(), DbError> {
+    diesel::insert_into(inventory_loads::table)
+        .values((
+            inventory_loads::event_id.eq(new.event.uuid()),
+            inventory_loads::id.eq(LoadId::new().uuid()),
+            inventory_loads::source.eq(new.source),
+            inventory_loads::loaded_by.eq(new.loaded_by),
+            inventory_loads::report.eq(&new.report),
+            inventory_loads::idempotency_key.eq(new.key),
+            inventory_loads::request_hash.eq(new.request_hash),
+            inventory_loads::created_at.eq(new.now),
+        ))
+        .execute(conn)?;
+    Ok(())
+}
+
+pub(super) fn analyze(conn: &mut PgConnection) -> Result<(), DbError> {
+    sql_query("ANALYZE tickets").execute(conn)?;
+    Ok(())
+}
