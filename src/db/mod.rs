@@ -9,8 +9,10 @@ pub mod migrate;
 mod pool;
 #[allow(missing_docs, reason = "generated from the database, whose comments it carries")]
 pub(crate) mod schema;
+mod statement;
 mod transaction;
 
 pub use error::{DbCause, DbError};
 pub use pool::{DatabaseSettings, Db};
+pub(crate) use statement::{Prepared, Statement};
 pub use transaction::{savepoint, snapshot, transaction};

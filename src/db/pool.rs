@@ -91,7 +91,13 @@ impl Db {
             .error_handler(Box::new(QuietPool))
             .build_unchecked(ConnectionManager::new(settings.bounded_url()));
         let permits = usize::try_from(settings.connections_max).unwrap_or(1);
-        Self { pool, entry: Arc::new(Semaphore::new(permits)), settings: Arc::new(settings), reachable: Arc::new(AtomicBool::new(true)), prepared: Arc::new(AtomicBool::new(false)) }
+        Self {
+            pool,
+            entry: Arc::new(Semaphore::new(permits)),
+            settings: Arc::new(settings),
+            reachable: Arc::new(AtomicBool::new(true)),
+            prepared: Arc::new(AtomicBool::new(false)),
+        }
     }
 
     /// The settings it was made with.
@@ -117,7 +123,7 @@ impl Db {
         T: Send + 'static,
         E: DbCause + Send + 'static,
     {
-        if !self.prepared.load(Ordering::Acquire) {
+        if !self.is_prepared() {
             return Err(DbError::Unavailable("the database has not been reached and migrated yet".to_owned()).into());
         }
         let entered = timeout(self.settings.entry_timeout, Arc::clone(&self.entry).acquire_owned()).await;
@@ -150,6 +156,28 @@ impl Db {
         result
     }
 
+    /// Whether [`Self::set_prepared`] was called.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        self.prepared.load(Ordering::Acquire)
+    }
+
+    /// A connection of the caller's own, outside the pool, with the pool's time limits.
+    ///
+    /// # Errors
+    /// [`DbError::Unavailable`], saying why.
+    pub fn dedicated_in_time(&self) -> Result<PgConnection, DbError> {
+        let connected = self.dedicated().and_then(|mut conn| {
+            SessionSettings::of(&self.settings).apply(&mut conn)?;
+            Ok(conn)
+        });
+        match &connected {
+            Ok(_) => self.note_reachable(),
+            Err(error) => self.note_unreachable(&error.to_string()),
+        }
+        connected
+    }
+
     /// A connection of the caller's own, outside the pool, without time limits.
     ///
     /// # Errors
@@ -171,15 +199,19 @@ impl Db {
     fn connection(&self) -> Result<PooledConnection<ConnectionManager<PgConnection>>, DbError> {
         match self.pool.get() {
             Ok(conn) => {
-                if !self.reachable.swap(true, Ordering::Relaxed) {
-                    tracing::info!("the database is back");
-                }
+                self.note_reachable();
                 Ok(conn)
             }
             Err(error) => {
                 self.note_unreachable(&error.to_string());
                 Err(DbError::Unavailable(error.to_string()))
             }
+        }
+    }
+
+    fn note_reachable(&self) {
+        if !self.reachable.swap(true, Ordering::Relaxed) {
+            tracing::info!("the database is back");
         }
     }
 
@@ -209,15 +241,21 @@ impl SessionSettings {
     }
 }
 
-impl CustomizeConnection<PgConnection, diesel::r2d2::Error> for SessionSettings {
-    fn on_acquire(&self, conn: &mut PgConnection) -> Result<(), diesel::r2d2::Error> {
-        conn.batch_execute(&self.sql).map_err(diesel::r2d2::Error::QueryError)?;
+impl SessionSettings {
+    fn apply(&self, conn: &mut PgConnection) -> Result<(), diesel::result::Error> {
+        conn.batch_execute(&self.sql)?;
         // Only a superuser may set it; others are served as long as their server speaks English, as nearly all do.
         if conn.batch_execute("SET lc_messages = 'C'").is_err() {
             tracing::debug!("lc_messages could not be set: give this role SET on it, or set lc_messages = 'C' for the database");
         }
         conn.set_instrumentation(FailureWatch);
         Ok(())
+    }
+}
+
+impl CustomizeConnection<PgConnection, diesel::r2d2::Error> for SessionSettings {
+    fn on_acquire(&self, conn: &mut PgConnection) -> Result<(), diesel::r2d2::Error> {
+        self.apply(conn).map_err(diesel::r2d2::Error::QueryError)
     }
 }
 

@@ -3,7 +3,9 @@
 //! A claim *locks* rows and returns them; [`take`] then marks those that were dealt out. What was locked and not dealt is free again
 //! at the end of the transaction. Locks are taken by (type, position), as the lock order of [`crate::db`] says.
 //!
-//! Why each line of the SQL is as it is stands in `queries.rs`, beside it.
+//! Why each part of the SQL is as it is stands in [`super::statements`].
+
+use std::collections::HashMap;
 
 use diesel::PgConnection;
 
@@ -13,6 +15,9 @@ use crate::{
     ids::{EventId, OrderId, TicketTypeId},
 };
 
+/// Where a claim begins to look when nothing is known.
+const FIRST_POSITION: i32 = 1;
+
 /// What a claim does about rows that another transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
@@ -20,6 +25,53 @@ pub enum Pass {
     Skip,
     /// Waits for them, at most the transaction's `lock_timeout` for each: a short result is the truth.
     Wait,
+}
+
+/// Where the sold tickets of each type end, as far as one seller knows: the claim begins there.
+///
+/// While any old snapshot is open (a report, a backup) the index keeps an entry for every ticket that was sold since, and a claim from the
+/// first position walks all of them. The mark is a hint. One that is too low costs time. One that is too high (a sale elsewhere
+/// was rolled back, a ticket came back) costs a second claim, since nobody is told "too few" without a claim from the first position.
+#[derive(Clone, Debug, Default)]
+pub struct LowWater(HashMap<(EventId, TicketTypeId), i32>);
+
+impl LowWater {
+    /// The first position of that type that may be available.
+    #[must_use]
+    pub fn of(&self, event: EventId, ticket_type: TicketTypeId) -> i32 {
+        self.0.get(&(event, ticket_type)).copied().unwrap_or(FIRST_POSITION)
+    }
+
+    /// The marks after a sale that took `dealt` and gave `rest` back, both of which it had claimed.
+    #[must_use]
+    pub fn after(event: EventId, (dealt, rest): &(Vec<&Ticket>, Vec<&Ticket>)) -> Self {
+        let mut marks: HashMap<(EventId, TicketTypeId), i32> = HashMap::new();
+        for ticket in dealt {
+            let mark = marks.entry((event, ticket.ticket_type)).or_default();
+            *mark = (*mark).max(ticket.position + 1);
+        }
+        let mut marks = Self(marks);
+        marks.lower_all(event, rest.iter().copied());
+        marks
+    }
+
+    /// Moves the marks back to tickets that are available after all.
+    pub fn lower_all<'t>(&mut self, event: EventId, free: impl IntoIterator<Item = &'t Ticket>) {
+        for ticket in free {
+            let mark = self.0.entry((event, ticket.ticket_type)).or_insert(ticket.position);
+            *mark = (*mark).min(ticket.position);
+        }
+    }
+
+    /// Takes over the marks of a sale that was committed.
+    pub fn raise(&mut self, marks: Self) {
+        self.0.extend(marks.0);
+    }
+
+    /// Sets a mark, right or wrong. For tests.
+    pub fn set(&mut self, event: EventId, ticket_type: TicketTypeId, position: i32) {
+        self.0.insert((event, ticket_type), position);
+    }
 }
 
 /// Locks up to `quantity` available tickets of a type, lowest positions first.
@@ -32,11 +84,19 @@ pub fn claim(
     ticket_type: TicketTypeId,
     quantity: i64,
     pass: Pass,
+    low_water: &LowWater,
 ) -> Result<Vec<Ticket>, DbError> {
-    match pass {
-        Pass::Skip => queries::claim_skipping(conn, event, ticket_type, quantity),
-        Pass::Wait => queries::claim_waiting(conn, event, ticket_type, quantity),
+    if pass == Pass::Wait {
+        return queries::claim_waiting(conn, event, ticket_type, FIRST_POSITION, quantity);
     }
+    let from = low_water.of(event, ticket_type);
+    let claimed = queries::claim_skipping(conn, event, ticket_type, from, quantity)?;
+    let is_short = i64::try_from(claimed.len()).is_ok_and(|got| got < quantity);
+    if is_short && from > FIRST_POSITION {
+        // The rows that are locked already are found again: a transaction does not skip its own locks.
+        return queries::claim_skipping(conn, event, ticket_type, FIRST_POSITION, quantity);
+    }
+    Ok(claimed)
 }
 
 /// A locked ticket and who gets it.
@@ -55,10 +115,30 @@ pub struct Sold {
 /// # Errors
 /// [`DbError::Other`] if fewer rows were there to mark than were claimed, which a lock held since the claim rules out; the caller's
 /// transaction then rolls back.
-pub fn take(conn: &mut PgConnection, event: EventId, sold: &[Sold]) -> Result<(), DbError> {
+pub fn take(conn: &mut PgConnection, event: EventId, sold: Vec<Sold>) -> Result<(), DbError> {
+    let claimed = sold.len();
     let marked = queries::mark_sold(conn, event, sold)?;
-    if marked == sold.len() {
+    if marked == claimed {
         return Ok(());
     }
-    Err(DbError::unreadable(format!("claimed {} tickets and could mark {marked}", sold.len())))
+    Err(DbError::unreadable(format!("claimed {claimed} tickets and could mark {marked}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::Place;
+
+    fn ticket(ticket_type: TicketTypeId, position: i32) -> Ticket {
+        Ticket { position, ticket_type, place: Place::default(), code: None }
+    }
+
+    #[test]
+    fn the_mark_is_behind_the_last_sold_and_before_the_first_that_was_given_back() {
+        let (event, a) = (EventId::new(), TicketTypeId::new());
+        let (one, two, nine) = (ticket(a, 1), ticket(a, 2), ticket(a, 9));
+        assert_eq!(LowWater::default().of(event, a), 1);
+        assert_eq!(LowWater::after(event, &(vec![&one, &nine], vec![])).of(event, a), 10);
+        assert_eq!(LowWater::after(event, &(vec![&one, &nine], vec![&two])).of(event, a), 2);
+    }
 }

@@ -4,6 +4,7 @@ pub mod claim;
 pub mod file;
 mod load;
 mod queries;
+pub mod statements;
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +12,7 @@ use chrono::{DateTime, Utc};
 use diesel::PgConnection;
 
 use crate::{
-    db::{DbCause, DbError, transaction},
+    db::{DbCause, DbError},
     events::EventError,
     ids::{EventId, OrderId, TicketTypeId},
     input::FieldErrors,
@@ -157,12 +158,4 @@ pub fn tickets_of(conn: &mut PgConnection, event: EventId, order: OrderId, posit
 /// The database's.
 pub fn tickets_at(conn: &mut PgConnection, event: EventId, positions: &[i32]) -> Result<HashMap<OrderId, Vec<Ticket>>, DbError> {
     queries::tickets_at(conn, event, positions)
-}
-
-/// Refreshes the planner's statistics after a load that made them stale.
-///
-/// # Errors
-/// The database's.
-pub fn refresh_statistics(conn: &mut PgConnection) -> Result<(), DbError> {
-    transaction(conn, queries::analyze)
 }

@@ -5,41 +5,28 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use diesel::{
     PgConnection,
+    pg::Pg,
     prelude::*,
+    query_builder::AstPass,
     sql_query,
     sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid},
 };
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Counts, Left, Place, Ticket, claim::Sold, load::StoredLoad};
+use super::{
+    Counts, Left, Place, Ticket,
+    claim::Sold,
+    load::StoredLoad,
+    statements::{CLAIM_SKIPPING, CLAIM_WAITING, LEFT, MARK_SOLD, ON_SHELF},
+};
 use crate::{
     db::{
-        DbError,
+        DbError, Prepared, Statement,
         schema::{inventory_loads, tickets},
     },
     ids::{EventId, LoadId, OrderId, TicketTypeId},
 };
-
-/// The claim that waits for nobody.
-///
-/// The status is a literal, since a generic plan cannot match a parameter to the partial index's predicate; and the order is that of
-/// the partial index, since one that the primary key serves too makes the planner walk all sold rows. A plan test holds both.
-const CLAIM_SKIPPING: &str = "SELECT position, ticket_type_id, section, \"row\", seat, order_id, code FROM tickets \
-     WHERE event_id = $1 AND ticket_type_id = $2 AND status = 'AVAILABLE' \
-     ORDER BY event_id, ticket_type_id, position LIMIT $3 FOR UPDATE SKIP LOCKED";
-
-/// The claim that waits. A row that its holder sold meanwhile fails the condition when PostgreSQL checks it again, and the next one
-/// is taken in its place: `LIMIT` counts what is left after the locks.
-const CLAIM_WAITING: &str = "SELECT position, ticket_type_id, section, \"row\", seat, order_id, code FROM tickets \
-     WHERE event_id = $1 AND ticket_type_id = $2 AND status = 'AVAILABLE' \
-     ORDER BY event_id, ticket_type_id, position LIMIT $3 FOR UPDATE";
-
-/// Marks what was dealt out. The status in the condition is a fence: a row that is not available any more is not sold again, the
-/// count comes out short, and the transaction fails.
-const MARK_SOLD: &str = "UPDATE tickets SET status = 'SOLD', order_id = dealt.order_id, code = dealt.code \
-     FROM unnest($2, $3, $4) AS dealt (position, order_id, code) \
-     WHERE tickets.event_id = $1 AND tickets.position = dealt.position AND tickets.status = 'AVAILABLE'";
 
 #[derive(QueryableByName, Queryable, Selectable)]
 #[diesel(table_name = tickets)]
@@ -66,41 +53,97 @@ impl From<TicketRow> for Ticket {
     }
 }
 
+/// The values of a claim; the two statements differ in what they do about locked rows.
+struct ClaimValues {
+    event: Uuid,
+    ticket_type: Uuid,
+    from: i32,
+    quantity: i64,
+}
+
+impl ClaimValues {
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            2 => out.push_bind_param::<SqlUuid, _>(&self.ticket_type),
+            3 => out.push_bind_param::<Integer, _>(&self.from),
+            _ => out.push_bind_param::<BigInt, _>(&self.quantity),
+        }
+    }
+}
+
+struct ClaimSkipping(ClaimValues);
+
+impl Statement for ClaimSkipping {
+    const SQL: &'static str = CLAIM_SKIPPING;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.bind(place, out)
+    }
+}
+
+struct ClaimWaiting(ClaimValues);
+
+impl Statement for ClaimWaiting {
+    const SQL: &'static str = CLAIM_WAITING;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.bind(place, out)
+    }
+}
+
 pub(super) fn claim_skipping(
     conn: &mut PgConnection,
     event: EventId,
     ticket_type: TicketTypeId,
+    from: i32,
     quantity: i64,
 ) -> Result<Vec<Ticket>, DbError> {
-    claim(conn, CLAIM_SKIPPING, event, ticket_type, quantity)
+    let values = ClaimValues { event: event.uuid(), ticket_type: ticket_type.uuid(), from, quantity };
+    let rows: Vec<TicketRow> = Prepared(ClaimSkipping(values)).load(conn)?;
+    Ok(rows.into_iter().map(Ticket::from).collect())
 }
 
 pub(super) fn claim_waiting(
     conn: &mut PgConnection,
     event: EventId,
     ticket_type: TicketTypeId,
+    from: i32,
     quantity: i64,
 ) -> Result<Vec<Ticket>, DbError> {
-    claim(conn, CLAIM_WAITING, event, ticket_type, quantity)
-}
-
-fn claim(conn: &mut PgConnection, sql: &str, event: EventId, ticket_type: TicketTypeId, quantity: i64) -> Result<Vec<Ticket>, DbError> {
-    let rows: Vec<TicketRow> =
-        sql_query(sql).bind::<SqlUuid, _>(event.uuid()).bind::<SqlUuid, _>(ticket_type.uuid()).bind::<BigInt, _>(quantity).load(conn)?;
+    let values = ClaimValues { event: event.uuid(), ticket_type: ticket_type.uuid(), from, quantity };
+    let rows: Vec<TicketRow> = Prepared(ClaimWaiting(values)).load(conn)?;
     Ok(rows.into_iter().map(Ticket::from).collect())
 }
 
-pub(super) fn mark_sold(conn: &mut PgConnection, event: EventId, sold: &[Sold]) -> Result<usize, DbError> {
-    let positions: Vec<i32> = sold.iter().map(|ticket| ticket.position).collect();
-    let orders: Vec<Uuid> = sold.iter().map(|ticket| ticket.order.uuid()).collect();
-    let codes: Vec<&str> = sold.iter().map(|ticket| ticket.code.as_str()).collect();
-    let marked = sql_query(MARK_SOLD)
-        .bind::<SqlUuid, _>(event.uuid())
-        .bind::<Array<Integer>, _>(positions)
-        .bind::<Array<SqlUuid>, _>(orders)
-        .bind::<Array<Text>, _>(codes)
-        .execute(conn)?;
-    Ok(marked)
+struct MarkSold {
+    event: Uuid,
+    positions: Vec<i32>,
+    orders: Vec<Uuid>,
+    codes: Vec<String>,
+}
+
+impl Statement for MarkSold {
+    const SQL: &'static str = MARK_SOLD;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            2 => out.push_bind_param::<Array<Integer>, _>(&self.positions),
+            3 => out.push_bind_param::<Array<SqlUuid>, _>(&self.orders),
+            _ => out.push_bind_param::<Array<Text>, _>(&self.codes),
+        }
+    }
+}
+
+pub(super) fn mark_sold(conn: &mut PgConnection, event: EventId, sold: Vec<Sold>) -> Result<usize, DbError> {
+    let mut values = MarkSold { event: event.uuid(), positions: Vec::new(), orders: Vec::new(), codes: Vec::new() };
+    for ticket in sold {
+        values.positions.push(ticket.position);
+        values.orders.push(ticket.order.uuid());
+        values.codes.push(ticket.code);
+    }
+    Ok(Prepared(values).execute(conn)?)
 }
 
 pub(super) fn tickets_at(conn: &mut PgConnection, event: EventId, positions: &[i32]) -> Result<HashMap<OrderId, Vec<Ticket>>, DbError> {
@@ -128,14 +171,6 @@ struct LeftRow {
     held: i64,
 }
 
-/// Reads the two partial indexes, not the table: its cost is what is left, not what was sold.
-const LEFT: &str = "SELECT ticket_type_id, sum(available)::bigint AS available, sum(held)::bigint AS held FROM (\
-       SELECT ticket_type_id, count(*) AS available, 0 AS held FROM tickets \
-       WHERE event_id = $1 AND status = 'AVAILABLE' GROUP BY ticket_type_id \
-     UNION ALL \
-       SELECT ticket_type_id, count(*) FILTER (WHERE held_until <= $2), count(*) FILTER (WHERE held_until > $2) FROM tickets \
-       WHERE event_id = $1 AND status = 'HELD' GROUP BY ticket_type_id) AS shelves GROUP BY ticket_type_id";
-
 pub(super) fn left(conn: &mut PgConnection, event: EventId, now: DateTime<Utc>) -> Result<HashMap<TicketTypeId, Left>, DbError> {
     let rows: Vec<LeftRow> = sql_query(LEFT).bind::<SqlUuid, _>(event.uuid()).bind::<Timestamptz, _>(now).load(conn)?;
     Ok(rows.into_iter().map(|row| (row.ticket_type_id.into(), Left { available: row.available, held: row.held })).collect())
@@ -146,11 +181,6 @@ struct EventRow {
     #[diesel(sql_type = SqlUuid)]
     id: Uuid,
 }
-
-/// Each EXISTS stops at the first row of a partial index.
-const ON_SHELF: &str = "SELECT wanted.id FROM unnest($1) AS wanted (id) WHERE \
-       EXISTS (SELECT 1 FROM tickets WHERE event_id = wanted.id AND status = 'AVAILABLE') \
-     OR EXISTS (SELECT 1 FROM tickets WHERE event_id = wanted.id AND status = 'HELD' AND held_until <= $2)";
 
 pub(super) fn on_shelf(conn: &mut PgConnection, events: &[EventId], now: DateTime<Utc>) -> Result<HashSet<EventId>, DbError> {
     let events: Vec<Uuid> = events.iter().map(|event| event.uuid()).collect();
@@ -331,10 +361,5 @@ pub(super) fn insert_load(conn: &mut PgConnection, new: &NewLoad<'_>) -> Result<
             inventory_loads::created_at.eq(new.now),
         ))
         .execute(conn)?;
-    Ok(())
-}
-
-pub(super) fn analyze(conn: &mut PgConnection) -> Result<(), DbError> {
-    sql_query("ANALYZE tickets").execute(conn)?;
     Ok(())
 }

@@ -161,7 +161,7 @@ mod tests {
     fn a_command_that_takes_too_long_is_ended() {
         let account = Account { uid: 0, gid: 0, name: String::new(), switch: false };
         let mut sleep = account.command(Path::new("/bin/sleep"));
-        assert!(run(sleep.arg("60"), Duration::from_millis(50)).unwrap().is_none());
+        assert!(matches!(run(sleep.arg("60"), Duration::from_millis(50)), Ok(None)));
     }
 
     #[test]

@@ -245,8 +245,9 @@ impl Cluster {
         socket_lock.push(".lock");
         for path in [PathBuf::from(socket_lock), self.path.join("postmaster.pid")] {
             match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error("remove", &path)(error)),
-                _ => tracing::info!("removed {}, which a dead PostgreSQL left", path.display()),
+                Ok(()) => tracing::info!("removed {}, which a dead PostgreSQL left", path.display()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(io_error("remove", &path)(error)),
             }
         }
         Ok(())

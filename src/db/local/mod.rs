@@ -27,6 +27,7 @@ use std::{path::Path, time::Duration};
 use cluster::{Cluster, Stop};
 use locks::{Gate, Share};
 use postmaster::State;
+use socket::Address;
 
 pub use error::LocalDatabaseError;
 
@@ -44,7 +45,7 @@ const CLOSING_GATE_WAIT_MAX: Duration = Duration::from_secs(1);
 pub struct LocalDatabase {
     cluster: Cluster,
     share: Option<Share>,
-    url: socket::Address,
+    address: Address,
     started_here: bool,
 }
 
@@ -83,16 +84,16 @@ impl LocalDatabase {
         let gate = Gate::enter(&data_dir, GATE_WAIT_MAX)?;
         let cluster = Cluster::find_or_make(&data_dir)?;
         let started_here = cluster.ensure_running()?;
-        let url = cluster.reach()?;
+        let address = cluster.reach()?;
         let share = Share::take(&data_dir)?;
         drop(gate);
-        Ok(Self { cluster, share: Some(share), url, started_here })
+        Ok(Self { cluster, share: Some(share), address, started_here })
     }
 
     /// How to connect to `database`: a libpq `key='value'` string, over the Unix socket, as the superuser `boxoffice`.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        self.url.connection_string(NAME, database)
+        self.address.connection_string(NAME, database)
     }
 
     /// Whether [`Self::open`] started the cluster, rather than join one that ran.
