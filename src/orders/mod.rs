@@ -1,6 +1,7 @@
 //! Orders: the sale, and reading what was sold.
 
 mod audit;
+mod desk;
 mod queries;
 pub mod rules;
 mod sale;
@@ -20,8 +21,9 @@ use crate::{
     money::Currency,
 };
 pub use audit::{AuditReport, Breach, audit};
+pub use desk::Desk;
 pub use rules::{LineInput, Purchase, PurchaseInput};
-pub use sale::{Outcome, SaleLimits, sell};
+pub use sale::{Outcome, SaleLimits};
 
 /// Most orders on one page of a list.
 pub const ORDERS_PAGE_MAX: usize = 100;
@@ -72,7 +74,7 @@ impl FromStr for OrderStatus {
 }
 
 /// Who buys; Idempotency-Keys are theirs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Caller {
     /// A person, on the event's page.
     Web,

@@ -9,7 +9,9 @@ use chrono::{DateTime, Utc};
 use diesel::{
     PgConnection,
     connection::SimpleConnection,
+    pg::Pg,
     prelude::*,
+    query_builder::AstPass,
     sql_query,
     sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid},
 };
@@ -18,7 +20,7 @@ use uuid::Uuid;
 
 use super::{Caller, IdempotencyKey, Order, OrderStatus, Takings};
 use crate::{
-    db::{DbError, schema::orders},
+    db::{DbError, Prepared, Statement, schema::orders},
     ids::{EventId, OrderId, PartnerId},
     money::Currency,
 };
@@ -78,8 +80,6 @@ pub(super) fn bound_waits(conn: &mut PgConnection, each_lock: Duration, statemen
 
 /// An order that was stored under a key.
 pub(super) struct Keyed {
-    pub(super) scope: String,
-    pub(super) key: String,
     pub(super) request_hash: Vec<u8>,
     pub(super) order: Order,
 }
@@ -89,31 +89,141 @@ const BY_KEYS: &str = "SELECT id, status, buyer_name, buyer_email, items, positi
      partner_id, access_key, idempotency_scope, idempotency_key, request_hash, expires_at, created_at FROM orders \
      WHERE event_id = $1 AND idempotency_key IS NOT NULL AND (idempotency_scope, idempotency_key) IN (SELECT * FROM unnest($2, $3))";
 
-pub(super) fn orders_by_keys(conn: &mut PgConnection, event: EventId, keys: &[(String, &str)]) -> Result<Vec<Keyed>, DbError> {
-    let rows: Vec<OrderRow> = sql_query(BY_KEYS)
-        .bind::<SqlUuid, _>(event.uuid())
-        .bind::<Array<Text>, _>(keys.iter().map(|(scope, _)| scope.as_str()).collect::<Vec<_>>())
-        .bind::<Array<Text>, _>(keys.iter().map(|(_, key)| *key).collect::<Vec<_>>())
-        .load(conn)?;
+struct ByKeys {
+    event: Uuid,
+    scopes: Vec<String>,
+    keys: Vec<String>,
+}
+
+impl Statement for ByKeys {
+    const SQL: &'static str = BY_KEYS;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            2 => out.push_bind_param::<Array<Text>, _>(&self.scopes),
+            _ => out.push_bind_param::<Array<Text>, _>(&self.keys),
+        }
+    }
+}
+
+/// The orders that these keys have, by scope and key.
+pub(super) fn orders_by_keys(
+    conn: &mut PgConnection,
+    event: EventId,
+    keys: &[(Caller, &IdempotencyKey)],
+) -> Result<HashMap<(String, String), Keyed>, DbError> {
+    let rows: Vec<OrderRow> = Prepared(ByKeys {
+        event: event.uuid(),
+        scopes: keys.iter().map(|(caller, _)| caller.to_string()).collect(),
+        keys: keys.iter().map(|(_, key)| key.key.clone()).collect(),
+    })
+    .load(conn)?;
     rows.into_iter().map(keyed).collect()
 }
 
-fn keyed(mut row: OrderRow) -> Result<Keyed, DbError> {
+fn keyed(mut row: OrderRow) -> Result<((String, String), Keyed), DbError> {
     let scope = std::mem::take(&mut row.idempotency_scope);
     let key = row.idempotency_key.take().unwrap_or_default();
     let request_hash = row.request_hash.take().unwrap_or_default();
-    Ok(Keyed { scope, key, request_hash, order: row.try_into()? })
+    Ok(((scope, key), Keyed { request_hash, order: row.try_into()? }))
 }
 
-/// `unnest` flattens an array of arrays, so the positions of an order travel as text. A key that another transaction is just storing
-/// makes this wait for that transaction's end.
+/// The orders of these ids, by id.
+pub(super) fn orders_by_ids(conn: &mut PgConnection, event: EventId, ids: &[OrderId]) -> Result<HashMap<OrderId, Order>, DbError> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let rows: Vec<OrderRow> =
+        orders::table.filter(orders::event_id.eq(event.uuid()).and(orders::id.eq_any(ids))).select(OrderRow::as_select()).load(conn)?;
+    rows.into_iter().map(|row| Order::try_from(row).map(|order| (order.id, order))).collect()
+}
+
+/// `unnest` flattens an array of arrays, so the positions of an order travel as text. A key or an id that another transaction is just
+/// storing makes this wait for that transaction's end.
 const INSERT: &str = "INSERT INTO orders (event_id, id, status, buyer_name, buyer_email, items, positions, quantity, requested_quantity, \
        total_minor, currency, channel, partner_id, access_key, idempotency_scope, idempotency_key, request_hash, created_at) \
      SELECT $1, new.id, new.status, new.name, new.email, new.items::jsonb, new.positions::integer[], new.quantity, new.requested, new.total, \
        new.currency, new.channel, new.partner, new.access, new.scope, new.key, new.hash, new.created_at \
      FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
-       AS new (id, status, name, email, items, positions, quantity, requested, total, currency, channel, partner, access, scope, key, hash, created_at) \
-     ON CONFLICT (event_id, idempotency_scope, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING id";
+       AS new (id, status, name, email, items, positions, quantity, requested, total, currency, channel, partner, access, scope, key, hash, \
+         created_at) \
+     ON CONFLICT DO NOTHING RETURNING id";
+
+/// The columns of new orders, each as an array.
+#[derive(Default)]
+struct InsertOrders {
+    event: Uuid,
+    ids: Vec<Uuid>,
+    statuses: Vec<&'static str>,
+    names: Vec<String>,
+    emails: Vec<String>,
+    items: Vec<String>,
+    positions: Vec<String>,
+    quantities: Vec<i32>,
+    requested: Vec<i32>,
+    totals: Vec<i64>,
+    currencies: Vec<&'static str>,
+    channels: Vec<&'static str>,
+    partners: Vec<Option<Uuid>>,
+    access_keys: Vec<String>,
+    scopes: Vec<String>,
+    keys: Vec<Option<String>>,
+    hashes: Vec<Option<Vec<u8>>>,
+    created_at: Vec<DateTime<Utc>>,
+}
+
+impl Statement for InsertOrders {
+    const SQL: &'static str = INSERT;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            2 => out.push_bind_param::<Array<SqlUuid>, _>(&self.ids),
+            3 => out.push_bind_param::<Array<Text>, _>(&self.statuses),
+            4 => out.push_bind_param::<Array<Text>, _>(&self.names),
+            5 => out.push_bind_param::<Array<Text>, _>(&self.emails),
+            6 => out.push_bind_param::<Array<Text>, _>(&self.items),
+            7 => out.push_bind_param::<Array<Text>, _>(&self.positions),
+            8 => out.push_bind_param::<Array<Integer>, _>(&self.quantities),
+            9 => out.push_bind_param::<Array<Integer>, _>(&self.requested),
+            10 => out.push_bind_param::<Array<BigInt>, _>(&self.totals),
+            11 => out.push_bind_param::<Array<Text>, _>(&self.currencies),
+            12 => out.push_bind_param::<Array<Text>, _>(&self.channels),
+            13 => out.push_bind_param::<Array<Nullable<SqlUuid>>, _>(&self.partners),
+            14 => out.push_bind_param::<Array<Text>, _>(&self.access_keys),
+            15 => out.push_bind_param::<Array<Text>, _>(&self.scopes),
+            16 => out.push_bind_param::<Array<Nullable<Text>>, _>(&self.keys),
+            17 => out.push_bind_param::<Array<Nullable<Binary>>, _>(&self.hashes),
+            _ => out.push_bind_param::<Array<Timestamptz>, _>(&self.created_at),
+        }
+    }
+}
+
+impl InsertOrders {
+    fn push(&mut self, order: &Order, key: Option<&IdempotencyKey>) -> Result<(), DbError> {
+        let (channel, partner) = match order.caller {
+            Caller::Web => ("web", None),
+            Caller::Partner(id) => ("api", Some(id.uuid())),
+        };
+        self.ids.push(order.id.uuid());
+        self.statuses.push(order.status.column());
+        self.names.push(order.buyer_name.clone());
+        self.emails.push(order.buyer_email.clone());
+        self.items.push(serde_json::to_string(&order.lines).map_err(DbError::unreadable)?);
+        self.positions.push(array_literal(&order.positions));
+        self.quantities.push(order.quantity);
+        self.requested.push(order.requested_quantity);
+        self.totals.push(order.total_minor);
+        self.currencies.push(order.currency.code());
+        self.channels.push(channel);
+        self.partners.push(partner);
+        self.access_keys.push(order.access_key.clone());
+        self.scopes.push(order.caller.to_string());
+        self.keys.push(key.map(|key| key.key.clone()));
+        self.hashes.push(key.map(|key| key.request_hash.clone()));
+        self.created_at.push(order.created_at);
+        Ok(())
+    }
+}
 
 #[derive(QueryableByName)]
 struct Inserted {
@@ -121,49 +231,18 @@ struct Inserted {
     id: Uuid,
 }
 
-/// Stores orders, and returns the ids of those whose key was free.
+/// Stores orders, and returns the ids of those whose key (and id) was free.
 pub(super) fn insert_orders(
     conn: &mut PgConnection,
     event: EventId,
     new: &[(&Order, Option<&IdempotencyKey>)],
 ) -> Result<HashSet<OrderId>, DbError> {
-    let items: Vec<String> =
-        new.iter().map(|(order, _)| serde_json::to_string(&order.lines)).collect::<Result<_, _>>().map_err(DbError::unreadable)?;
-    let scopes: Vec<String> = new.iter().map(|(order, _)| order.caller.to_string()).collect();
-    let positions: Vec<String> = new.iter().map(|(order, _)| array_literal(&order.positions)).collect();
-    let partner = |order: &Order| match order.caller {
-        Caller::Web => None,
-        Caller::Partner(id) => Some(id.uuid()),
-    };
-    let channel = |order: &Order| match order.caller {
-        Caller::Web => "web",
-        Caller::Partner(_) => "api",
-    };
-    let rows: Vec<Inserted> = sql_query(INSERT)
-        .bind::<SqlUuid, _>(event.uuid())
-        .bind::<Array<SqlUuid>, _>(column(new, |order| order.id.uuid()))
-        .bind::<Array<Text>, _>(column(new, |order| order.status.column()))
-        .bind::<Array<Text>, _>(column(new, |order| order.buyer_name.clone()))
-        .bind::<Array<Text>, _>(column(new, |order| order.buyer_email.clone()))
-        .bind::<Array<Text>, _>(items)
-        .bind::<Array<Text>, _>(positions)
-        .bind::<Array<Integer>, _>(column(new, |order| order.quantity))
-        .bind::<Array<Integer>, _>(column(new, |order| order.requested_quantity))
-        .bind::<Array<BigInt>, _>(column(new, |order| order.total_minor))
-        .bind::<Array<Text>, _>(column(new, |order| order.currency.code()))
-        .bind::<Array<Text>, _>(column(new, channel))
-        .bind::<Array<Nullable<SqlUuid>>, _>(column(new, partner))
-        .bind::<Array<Text>, _>(column(new, |order| order.access_key.clone()))
-        .bind::<Array<Text>, _>(scopes)
-        .bind::<Array<Nullable<Text>>, _>(new.iter().map(|(_, key)| key.map(|key| key.key.as_str())).collect::<Vec<_>>())
-        .bind::<Array<Nullable<Binary>>, _>(new.iter().map(|(_, key)| key.map(|key| key.request_hash.as_slice())).collect::<Vec<_>>())
-        .bind::<Array<Timestamptz>, _>(column(new, |order| order.created_at))
-        .load(conn)?;
+    let mut values = InsertOrders { event: event.uuid(), ..InsertOrders::default() };
+    for (order, key) in new {
+        values.push(order, *key)?;
+    }
+    let rows: Vec<Inserted> = Prepared(values).load(conn)?;
     Ok(rows.into_iter().map(|row| row.id.into()).collect())
-}
-
-fn column<T>(new: &[(&Order, Option<&IdempotencyKey>)], of: impl Fn(&Order) -> T) -> Vec<T> {
-    new.iter().map(|(order, _)| of(order)).collect()
 }
 
 fn array_literal(numbers: &[i32]) -> String {

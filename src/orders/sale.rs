@@ -1,12 +1,12 @@
 //! The sale: a batch of purchases of one event in one transaction.
 //!
 //! The statements of a sale, in this order: the event and its types; the orders that these keys have already; the claim of each
-//! type, in the order of the types' ids; the new orders; the tickets. The order is the lock order: tickets by (type, position) before keys, and
-//! no statement after the keys waits for anybody.
+//! type, in the order of the types' ids; the new orders; the tickets. The order is the lock order: tickets by (type, position) before
+//! keys, and no statement after the keys waits for anybody.
 //!
-//! A batch goes through two passes. The first *skips* rows that others have locked, so that nobody waits for anybody. Whoever it leaves
-//! short goes through a second transaction that *waits* for those rows, for a bounded time, and is therefore exact. The second pass starts
-//! with no locks: waiting for tickets of one type while keeping those of another is how two baskets deadlock.
+//! A batch goes through two passes. The first *skips* rows that others have locked, so that nobody waits for anybody. Whoever it
+//! leaves short goes through a second transaction that *waits* for those rows, for a bounded time, and is therefore exact. The second
+//! pass starts with no locks: waiting for tickets of one type while keeping those of another is how two baskets deadlock.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,7 +17,7 @@ use chrono::{DateTime, Utc};
 use diesel::PgConnection;
 
 use super::{
-    Order, OrderError, OrderStatus, Placed, Request, Short, Shortage, queries,
+    Caller, IdempotencyKey, Order, OrderError, OrderStatus, Placed, Request, Short, Shortage, queries,
     rules::{self, Agreement, Shelf},
     type_codes,
 };
@@ -27,7 +27,7 @@ use crate::{
     ids::{OrderId, TicketTypeId, new_access_key, new_ticket_code},
     inventory::{
         self, Ticket,
-        claim::{self, Pass, Sold},
+        claim::{self, LowWater, Pass, Sold},
     },
 };
 
@@ -49,139 +49,177 @@ impl Default for SaleLimits {
 /// What became of one purchase.
 pub type Outcome = Result<Placed, OrderError>;
 
-/// Sells to every request of a batch, in the order of arrival, and returns their outcomes in the same order.
-///
-/// Each stands alone: one that is short or refused takes nothing from the others. Requests with the same key are one order.
-///
-/// # Errors
-/// [`DbError`] if the transaction as a whole failed: nothing was sold, unless it is [`DbError::CommitUnknown`].
-pub fn sell(
-    conn: &mut PgConnection,
-    now: DateTime<Utc>,
-    limits: SaleLimits,
-    slug: &str,
-    requests: &[Request],
-) -> Result<Vec<Outcome>, DbError> {
-    let everyone: Vec<(OrderId, &Request)> = requests.iter().map(|request| (OrderId::new(), request)).collect();
-    let first = pass(conn, now, limits, slug, &everyone, Pass::Skip)?;
-    let short: Vec<(OrderId, &Request)> =
-        everyone.iter().zip(&first).filter(|(_, verdict)| matches!(verdict, Verdict::LookAgain)).map(|(request, _)| *request).collect();
-    let second = if short.is_empty() { Vec::new() } else { second_pass(conn, now, limits, slug, &short) };
-    let mut second = second.into_iter();
-    let settle = |verdict| match verdict {
-        Verdict::Settled(outcome) => outcome,
-        // The second pass answers every request that it was given, so the default is never used.
-        Verdict::LookAgain => second.next().unwrap_or_else(|| Err(DbError::Busy("the second pass left it out".to_owned()).into())),
-    };
-    Ok(first.into_iter().map(settle).collect())
+/// A purchase in a batch. Its order's id is made before the sale, so that a sale whose outcome is unknown can be asked for.
+pub(super) struct Entry {
+    pub(super) id: OrderId,
+    pub(super) request: Request,
 }
 
-/// The waiting pass. Its failure is the failure of those who were short, not of those who were served.
-fn second_pass(conn: &mut PgConnection, now: DateTime<Utc>, limits: SaleLimits, slug: &str, short: &[(OrderId, &Request)]) -> Vec<Outcome> {
-    match pass(conn, now, limits, slug, short, Pass::Wait) {
-        Ok(verdicts) => verdicts
-            .into_iter()
-            .map(|verdict| match verdict {
-                Verdict::Settled(outcome) => outcome,
-                Verdict::LookAgain => Err(DbError::Busy("the waiting claim was not final".to_owned()).into()),
-            })
-            .collect(),
-        Err(error) => {
-            let message = error.to_string();
-            tracing::debug!(message, "the waiting claim failed");
-            short.iter().map(|_| Err(error.clone().into())).collect()
-        }
-    }
-}
-
-/// What one pass found for one request.
-enum Verdict {
+/// What one pass found for one purchase.
+pub(super) enum Verdict {
     /// The last word.
-    Settled(Outcome),
+    Settled(Box<Outcome>),
     /// Short, as far as rows that nobody has locked are concerned.
     LookAgain,
 }
 
+/// What a sale of a batch needs besides the batch.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    /// The event.
+    pub(super) slug: &'a str,
+    /// The moment of the sale.
+    pub(super) now: DateTime<Utc>,
+    /// How long it may wait for others.
+    pub(super) limits: SaleLimits,
+    /// The batch may have been sold already: an earlier try's COMMIT was not answered.
+    pub(super) again: bool,
+}
+
+/// The pass that waits for nobody. Verdicts come in the order of the entries.
+///
+/// # Errors
+/// The transaction's as a whole: nothing was sold, unless it is [`DbError::CommitUnknown`].
+pub(super) fn skipping_pass(
+    conn: &mut PgConnection,
+    terms: Terms<'_>,
+    entries: &[&Entry],
+    low_water: &mut LowWater,
+) -> Result<Vec<Verdict>, DbError> {
+    let (verdicts, marks) = pass(conn, terms, entries, Pass::Skip, low_water)?;
+    low_water.raise(marks);
+    Ok(verdicts)
+}
+
+/// The pass that waits for rows that others have locked, and has the last word. It looks at every row, whatever the low-water mark.
+///
+/// # Errors
+/// The transaction's as a whole; [`DbError::Busy`] if the wait was in vain.
+pub(super) fn waiting_pass(conn: &mut PgConnection, terms: Terms<'_>, entries: &[&Entry]) -> Result<Vec<Outcome>, DbError> {
+    let (verdicts, _) = pass(conn, terms, entries, Pass::Wait, &LowWater::default())?;
+    let outcome = |verdict| match verdict {
+        Verdict::Settled(outcome) => *outcome,
+        Verdict::LookAgain => Err(DbError::Busy("the waiting claim was not final".to_owned()).into()),
+    };
+    Ok(verdicts.into_iter().map(outcome).collect())
+}
+
 fn pass(
     conn: &mut PgConnection,
-    now: DateTime<Utc>,
-    limits: SaleLimits,
-    slug: &str,
-    requests: &[(OrderId, &Request)],
+    terms: Terms<'_>,
+    entries: &[&Entry],
     pass: Pass,
-) -> Result<Vec<Verdict>, DbError> {
+    low_water: &LowWater,
+) -> Result<(Vec<Verdict>, LowWater), DbError> {
     transaction(conn, |conn| {
         if pass == Pass::Wait {
-            queries::bound_waits(conn, limits.lock_wait, limits.claim_wait)?;
+            queries::bound_waits(conn, terms.limits.lock_wait, terms.limits.claim_wait)?;
         }
-        let programme = match events::programme(conn, slug) {
+        let programme = match events::programme(conn, terms.slug) {
             Ok(programme) => programme,
             Err(EventError::Db(error)) => return Err(error),
-            Err(_) => return Ok(requests.iter().map(|_| Verdict::Settled(Err(OrderError::EventNotFound(slug.to_owned())))).collect()),
+            Err(_) => {
+                let unknown = |_: &&Entry| Verdict::Settled(Box::new(Err(OrderError::EventNotFound(terms.slug.to_owned()))));
+                return Ok((entries.iter().map(unknown).collect(), LowWater::default()));
+            }
         };
-        Batch::new(&programme, requests, now, pass).run(conn)
+        Batch::new(&programme, entries, terms, pass, low_water).run(conn)
     })
 }
 
 /// One pass of one batch.
 struct Batch<'a> {
     programme: &'a Programme,
-    requests: &'a [(OrderId, &'a Request)],
-    now: DateTime<Utc>,
+    entries: &'a [&'a Entry],
+    terms: Terms<'a>,
     pass: Pass,
+    low_water: &'a LowWater,
+    /// For each entry the first one with the same key: itself, if it has none.
+    firsts: Vec<usize>,
     verdicts: Vec<Option<Verdict>>,
 }
 
 /// A purchase that got its tickets, before it is stored.
 struct Deal<'a> {
     place: usize,
-    request: &'a Request,
+    key: Option<&'a IdempotencyKey>,
     order: Order,
     tickets: Vec<Ticket>,
 }
 
 impl<'a> Batch<'a> {
-    fn new(programme: &'a Programme, requests: &'a [(OrderId, &'a Request)], now: DateTime<Utc>, pass: Pass) -> Self {
-        Self { programme, requests, now, pass, verdicts: requests.iter().map(|_| None).collect() }
+    fn new(programme: &'a Programme, entries: &'a [&'a Entry], terms: Terms<'a>, pass: Pass, low_water: &'a LowWater) -> Self {
+        let mut seen: HashMap<(Caller, &str), usize> = HashMap::new();
+        let first = |(place, entry): (usize, &&'a Entry)| match &entry.request.key {
+            Some(key) => *seen.entry((entry.request.caller, key.key.as_str())).or_insert(place),
+            None => place,
+        };
+        let firsts = entries.iter().enumerate().map(first).collect();
+        Self { programme, entries, terms, pass, low_water, firsts, verdicts: entries.iter().map(|_| None).collect() }
     }
 
-    fn run(mut self, conn: &mut PgConnection) -> Result<Vec<Verdict>, DbError> {
+    fn run(mut self, conn: &mut PgConnection) -> Result<(Vec<Verdict>, LowWater), DbError> {
+        if self.terms.again {
+            self.answer_known_ids(conn)?;
+        }
         self.answer_known_keys(conn)?;
         let agreed = self.agree();
         let mut shelf = self.claim(conn, &agreed)?;
         let (deals, short) = self.deal(agreed, &mut shelf);
-        self.store(conn, deals)?;
+        let event = self.programme.event.id;
+        let mut marks = LowWater::after(event, &deals_and_rest(&deals, &shelf));
+        marks.lower_all(event, &self.store(conn, deals)?);
         self.settle_short(conn, &short, &shelf)?;
         self.answer_doubles();
-        Ok(self.verdicts.into_iter().map(|verdict| verdict.unwrap_or(Verdict::LookAgain)).collect())
+        let verdicts = self.verdicts.into_iter().map(|verdict| verdict.unwrap_or(Verdict::LookAgain)).collect();
+        Ok((verdicts, marks))
     }
 
     fn settle(&mut self, place: usize, outcome: Outcome) {
         if let Some(slot) = self.verdicts.get_mut(place) {
-            *slot = Some(Verdict::Settled(outcome));
+            *slot = Some(Verdict::Settled(Box::new(outcome)));
         }
-    }
-
-    fn open_places(&self) -> Vec<usize> {
-        (0..self.requests.len()).filter(|place| self.is_open(*place)).collect()
     }
 
     fn is_open(&self, place: usize) -> bool {
         self.verdicts.get(place).is_some_and(Option::is_none)
     }
 
-    /// Requests whose key has an order already are answered with it.
+    /// The entries that have no verdict yet.
+    fn open(&self) -> Vec<(usize, &'a Entry)> {
+        self.entries.iter().enumerate().filter(|(place, _)| self.is_open(*place)).map(|(place, entry)| (place, *entry)).collect()
+    }
+
+    fn is_double(&self, place: usize) -> bool {
+        self.firsts.get(place).is_some_and(|first| *first != place)
+    }
+
+    /// Entries whose order an earlier try stored, although nobody heard of it.
+    fn answer_known_ids(&mut self, conn: &mut PgConnection) -> Result<(), DbError> {
+        let ids: Vec<OrderId> = self.open().iter().map(|(_, entry)| entry.id).collect();
+        let mut known = queries::orders_by_ids(conn, self.programme.event.id, &ids)?;
+        for (place, entry) in self.open() {
+            if let Some(order) = known.remove(&entry.id) {
+                let placed = self.placed(conn, order)?;
+                self.settle(place, Ok(placed));
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries whose key has an order already are answered with it.
     fn answer_known_keys(&mut self, conn: &mut PgConnection) -> Result<(), DbError> {
-        let open = self.open_places();
-        let keys: Vec<(String, &str)> = open.iter().filter_map(|place| self.key(*place)).collect();
+        let key_of = |entry: &'a Entry| entry.request.key.as_ref().map(|key| (entry.request.caller, key));
+        let keys: Vec<(Caller, &IdempotencyKey)> = self.open().into_iter().filter_map(|(_, entry)| key_of(entry)).collect();
         if keys.is_empty() {
             return Ok(());
         }
         let known = queries::orders_by_keys(conn, self.programme.event.id, &keys)?;
-        let known: HashMap<(String, String), queries::Keyed> =
-            known.into_iter().map(|keyed| ((keyed.scope.clone(), keyed.key.clone()), keyed)).collect();
-        for place in open {
-            let Some((_, Request { key: Some(key), caller, .. })) = self.requests.get(place) else { continue };
+        if known.is_empty() {
+            return Ok(());
+        }
+        for (place, entry) in self.open() {
+            let Some((caller, key)) = key_of(entry) else { continue };
             let Some(keyed) = known.get(&(caller.to_string(), key.key.clone())) else { continue };
             let outcome = if keyed.request_hash == key.request_hash {
                 Ok(self.placed(conn, keyed.order.clone())?)
@@ -193,35 +231,24 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn key(&self, place: usize) -> Option<(String, &'a str)> {
-        let (_, request) = self.requests.get(place)?;
-        request.key.as_ref().map(|key| (request.caller.to_string(), key.key.as_str()))
-    }
-
     fn placed(&self, conn: &mut PgConnection, order: Order) -> Result<Placed, DbError> {
         let tickets = inventory::tickets_of(conn, self.programme.event.id, order.id, &order.positions)?;
         Ok(Placed { order, tickets, type_codes: type_codes(self.programme) })
     }
 
-    /// The open requests that the event's rules allow. A second request with the key of one before it waits for that one's outcome.
+    /// The open entries that the event's rules allow. A second entry with the key of one before it waits for that one's outcome.
     fn agree(&mut self) -> Vec<(usize, Agreement)> {
-        let mut agreed = Vec::with_capacity(self.requests.len());
-        for (place, (_, request)) in self.requests.iter().enumerate() {
-            if !self.is_open(place) || self.first_with_its_key(place) != place {
+        let mut agreed = Vec::with_capacity(self.entries.len());
+        for (place, entry) in self.open() {
+            if self.is_double(place) {
                 continue;
             }
-            match rules::agree(self.programme, &request.purchase, self.now) {
+            match rules::agree(self.programme, &entry.request.purchase, self.terms.now) {
                 Ok(agreement) => agreed.push((place, agreement)),
                 Err(error) => self.settle(place, Err(error)),
             }
         }
         agreed
-    }
-
-    /// The place of the first request that has the same key; its own, if it has none.
-    fn first_with_its_key(&self, place: usize) -> usize {
-        let Some(key) = self.key(place) else { return place };
-        (0..place).find(|before| self.key(*before).as_ref() == Some(&key)).unwrap_or(place)
     }
 
     /// Locks what all of them together want, type by type in the order of ids.
@@ -232,7 +259,7 @@ impl<'a> Batch<'a> {
         }
         let mut shelf = Shelf::new();
         for (ticket_type, quantity) in wanted {
-            let claimed = claim::claim(conn, self.programme.event.id, ticket_type, quantity, self.pass)?;
+            let claimed = claim::claim(conn, self.programme.event.id, ticket_type, quantity, self.pass, self.low_water)?;
             shelf.insert(ticket_type, claimed.into());
         }
         Ok(shelf)
@@ -245,49 +272,49 @@ impl<'a> Batch<'a> {
             // Fewer is for those whom the waiting pass leaves short: rows that others have locked may yet be free.
             let fewer = agreement.accept_fewer && self.pass == Pass::Wait;
             let dealt = rules::deal(&agreement, shelf, fewer);
-            match (dealt, self.requests.get(place)) {
-                (Some(tickets), Some((id, request))) => deals.push(self.strike(place, *id, request, &agreement, tickets)),
+            match (dealt, self.entries.get(place)) {
+                (Some(tickets), Some(entry)) => deals.push(self.strike(place, entry, &agreement, tickets)),
                 _ => short.push((place, agreement)),
             }
         }
         (deals, short)
     }
 
-    fn strike(&self, place: usize, id: OrderId, request: &'a Request, agreement: &Agreement, mut tickets: Vec<Ticket>) -> Deal<'a> {
+    fn strike(&self, place: usize, entry: &'a Entry, agreement: &Agreement, mut tickets: Vec<Ticket>) -> Deal<'a> {
         for ticket in &mut tickets {
             ticket.code = Some(new_ticket_code(ticket.position));
         }
         tickets.sort_by_key(|ticket| ticket.position);
         let lines = rules::order_lines(agreement, &tickets);
+        let purchase = &entry.request.purchase;
         let order = Order {
-            id,
+            id: entry.id,
             status: OrderStatus::Sold,
-            buyer_name: request.purchase.buyer_name.clone(),
-            buyer_email: request.purchase.buyer_email.as_str().to_owned(),
+            buyer_name: purchase.buyer_name.clone(),
+            buyer_email: purchase.buyer_email.as_str().to_owned(),
             positions: tickets.iter().map(|ticket| ticket.position).collect(),
             quantity: i32::try_from(tickets.len()).unwrap_or(i32::MAX),
             requested_quantity: i32::try_from(agreement.quantity()).unwrap_or(i32::MAX),
             total_minor: rules::total_minor(&lines).unwrap_or(i64::MAX),
             lines,
             currency: self.programme.event.currency,
-            caller: request.caller,
+            caller: entry.request.caller,
             access_key: new_access_key(),
             expires_at: None,
-            created_at: self.now,
+            created_at: self.terms.now,
         };
-        Deal { place, request, order, tickets }
+        Deal { place, key: entry.request.key.as_ref(), order, tickets }
     }
 
-    /// Stores the orders and marks their tickets. An order whose key another process stored meanwhile is answered with that one; its
-    /// own tickets were locked and not marked, so they are free again.
-    fn store(&mut self, conn: &mut PgConnection, mut deals: Vec<Deal<'a>>) -> Result<(), DbError> {
+    /// Stores the orders and marks their tickets. An order whose key (or id, at a second try) was stored meanwhile by another transaction
+    /// is answered with that one; its own tickets were locked and not marked, so they are free again, and are returned.
+    fn store(&mut self, conn: &mut PgConnection, mut deals: Vec<Deal<'a>>) -> Result<Vec<Ticket>, DbError> {
         if deals.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         // By key, so that two batches with the same keys wait for each other in one order.
-        deals.sort_by(|left, right| self.key(left.place).cmp(&self.key(right.place)));
-        let rows: Vec<(&Order, Option<&super::IdempotencyKey>)> =
-            deals.iter().map(|deal| (&deal.order, deal.request.key.as_ref())).collect();
+        deals.sort_by(|left, right| left.key.map(|key| &key.key).cmp(&right.key.map(|key| &key.key)));
+        let rows: Vec<(&Order, Option<&IdempotencyKey>)> = deals.iter().map(|deal| (&deal.order, deal.key)).collect();
         let stored = queries::insert_orders(conn, self.programme.event.id, &rows)?;
         let (kept, lost): (Vec<Deal<'_>>, Vec<Deal<'_>>) = deals.into_iter().partition(|deal| stored.contains(&deal.order.id));
         let sold: Vec<Sold> = kept
@@ -295,13 +322,17 @@ impl<'a> Batch<'a> {
             .flat_map(|deal| deal.tickets.iter().map(|ticket| (deal.order.id, ticket)))
             .map(|(order, ticket)| Sold { position: ticket.position, order, code: ticket.code.clone().unwrap_or_default() })
             .collect();
-        claim::take(conn, self.programme.event.id, &sold)?;
+        claim::take(conn, self.programme.event.id, sold)?;
         let type_codes = type_codes(self.programme);
         for deal in kept {
             let placed = Placed { order: deal.order, tickets: deal.tickets, type_codes: type_codes.clone() };
             self.settle(deal.place, Ok(placed));
         }
-        if lost.is_empty() { Ok(()) } else { self.answer_known_keys(conn) }
+        if !lost.is_empty() {
+            self.answer_known_ids(conn)?;
+            self.answer_known_keys(conn)?;
+        }
+        Ok(lost.into_iter().flat_map(|deal| deal.tickets).collect())
     }
 
     /// Says what is left to those who were short. After the skipping pass nothing is certain yet.
@@ -314,42 +345,42 @@ impl<'a> Batch<'a> {
         if self.pass == Pass::Skip {
             return Ok(());
         }
-        let left = inventory::left(conn, self.programme.event.id, self.now)?;
-        for (place, agreement) in short {
-            if !self.is_open(*place) {
-                continue;
-            }
-            let shortages = agreement
-                .lines
-                .iter()
-                .map(|line| Shortage {
-                    ticket_type: line.code.clone(),
-                    requested: line.quantity,
-                    available: shelf.get(&line.ticket_type).map_or(0, |tickets| i64::try_from(tickets.len()).unwrap_or(i64::MAX)),
-                    held: left.get(&line.ticket_type).map_or(0, |left| left.held),
-                })
-                .filter(|shortage| shortage.available < shortage.requested)
-                .collect::<Vec<_>>();
+        let left = inventory::left(conn, self.programme.event.id, self.terms.now)?;
+        for (place, agreement) in
+            short.iter().filter(|(place, _)| self.verdicts.get(*place).is_some_and(Option::is_none)).collect::<Vec<_>>()
+        {
+            let of_line = |line: &rules::AgreedLine| Shortage {
+                ticket_type: line.code.clone(),
+                requested: line.quantity,
+                available: shelf.get(&line.ticket_type).map_or(0, |tickets| i64::try_from(tickets.len()).unwrap_or(i64::MAX)),
+                held: left.get(&line.ticket_type).map_or(0, |left| left.held),
+            };
+            let shortages = agreement.lines.iter().map(of_line).filter(|shortage| shortage.available < shortage.requested).collect();
             self.settle(*place, Err(shortage_error(shortages)));
         }
         Ok(())
     }
 
-    /// Requests that share a key with one before them get its outcome, if their request is the same too.
+    /// Entries that share a key with one before them get its outcome, if their request is the same too.
     fn answer_doubles(&mut self) {
-        for place in self.open_places() {
-            let first = self.first_with_its_key(place);
-            let (Some((_, request)), Some((_, other))) = (self.requests.get(place), self.requests.get(first)) else { continue };
-            if first == place {
+        for (place, entry) in self.open() {
+            if !self.is_double(place) {
                 continue;
             }
-            if request.key != other.key {
+            let Some(first) = self.firsts.get(place).copied() else { continue };
+            if self.entries.get(first).is_none_or(|other| other.request.key != entry.request.key) {
                 self.settle(place, Err(OrderError::KeyReused));
             } else if let Some(Some(Verdict::Settled(outcome))) = self.verdicts.get(first) {
-                self.settle(place, outcome.clone());
+                let outcome = outcome.as_ref().clone();
+                self.settle(place, outcome);
             }
         }
     }
+}
+
+/// The claimed tickets that were dealt, and those that were not.
+fn deals_and_rest<'t>(deals: &'t [Deal<'_>], shelf: &'t Shelf) -> (Vec<&'t Ticket>, Vec<&'t Ticket>) {
+    (deals.iter().flat_map(|deal| &deal.tickets).collect(), shelf.values().flatten().collect())
 }
 
 fn shortage_error(shortages: Vec<Shortage>) -> OrderError {

@@ -1,0 +1,374 @@
+//! The sale desk: purchases that arrive while a commit is under way are sold together in the next one.
+//!
+//! A desk has a bounded queue, a thread and a connection of its own. The thread takes whatever queued during the commit before:
+//! there is no timer, so a lone buyer waits for nobody. Events are spread over the desks by name, so that one event's
+//! purchases meet in one batch, in the order of their arrival. Other desks, processes and machines may sell the same event at once;
+//! the row locks keep them all right.
+//!
+//! ```text
+//! sell() → queue → skipping pass, a transaction an event → answers
+//!                      │ whoever is short
+//!                      ▼
+//!                  queue → waiting pass → answers: the exact rest
+//! ```
+//!
+//! The waiting pass has a thread of its own, so that those who fit never wait for those who do not.
+
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash, Hasher},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use diesel::{PgConnection, connection::SimpleConnection};
+use tokio::{sync::oneshot, time::timeout};
+
+use super::{
+    OrderError, Request,
+    sale::{self, Entry, Outcome, SaleLimits, Terms, Verdict},
+};
+use crate::{
+    clock::Clock,
+    db::{Db, DbError},
+    ids::OrderId,
+    inventory::claim::LowWater,
+};
+
+/// Most purchases in one transaction. Past it the sale gets no faster, and an answer would only wait longer.
+const BATCH_ORDERS_MAX: usize = 128;
+/// Most tickets in one transaction, over its purchases (one purchase may have more, and is then alone).
+const BATCH_TICKETS_MAX: i64 = 1_024;
+/// Most purchases that wait at one desk. Whoever comes then is told at once that it is busy, instead of after seconds.
+const QUEUE_MAX: usize = 4_096;
+/// Desks of one process. A second one works while the first waits for its commit, and more would only make the batches smaller.
+const DESKS: usize = 2;
+/// How often a batch whose outcome is unknown is asked for, and how long between two tries: PostgreSQL recovers from a crash in seconds.
+const RECOVERY_TRIES: u32 = 20;
+/// Pause between two tries.
+const RECOVERY_PAUSE: Duration = Duration::from_millis(250);
+/// Longest wait for a transaction elsewhere that stores the same key; the whole batch waits with it.
+const KEY_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Longest wait for the desks to end when the process does: what is queued is sold or refused by then.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// The desks of this process. Cheap to clone.
+#[derive(Clone)]
+pub struct Desk {
+    counters: Arc<[Counter]>,
+    db: Db,
+}
+
+/// One desk: what waits for the skipping pass, what waits for the waiting pass, and the threads that serve them.
+struct Counter {
+    arrivals: Arc<Queue>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A purchase in a queue, with whoever waits for its outcome.
+struct Waiting {
+    slug: String,
+    entry: Entry,
+    answer: oneshot::Sender<Outcome>,
+}
+
+impl Waiting {
+    /// A buyer who hung up has nobody to tell; the order is there all the same, and found by its key.
+    fn tell(self, outcome: Outcome) {
+        let _ = self.answer.send(outcome);
+    }
+
+    fn quantity(&self) -> i64 {
+        self.entry.request.purchase.lines.iter().map(|(_, quantity)| quantity).sum()
+    }
+}
+
+impl Desk {
+    /// Opens the desks. Each connects when it first has something to sell.
+    #[must_use]
+    pub fn open(db: &Db, clock: &Clock, limits: SaleLimits) -> Self {
+        let counters = (0..DESKS).map(|number| Counter::open(number, db, clock, limits)).collect();
+        Self { counters, db: db.clone() }
+    }
+
+    /// Sells to one request, together with whatever else is queued.
+    ///
+    /// It is sold even if the caller stops waiting for this.
+    ///
+    /// # Errors
+    /// [`OrderError`]; [`DbError::Busy`] if the queue is full; [`DbError::CommitUnknown`] if there was no answer in time.
+    pub async fn sell(&self, slug: String, request: Request) -> Outcome {
+        if !self.db.is_prepared() {
+            return Err(DbError::Unavailable("the database has not been reached and migrated yet".to_owned()).into());
+        }
+        let (answer, outcome) = oneshot::channel();
+        let waiting = Waiting { entry: Entry { id: OrderId::new(), request }, answer, slug };
+        let Some(counter) = self.counters.get(place(&waiting.slug, self.counters.len())) else {
+            return Err(DbError::Busy("there is no desk".to_owned()).into());
+        };
+        if counter.arrivals.push(waiting).is_err() {
+            return Err(DbError::Busy("the queue of the desk is full".to_owned()).into());
+        }
+        match timeout(self.db.settings().answer_timeout, outcome).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_dropped)) => Err(DbError::CommitUnknown("the desk ended without an answer".to_owned()).into()),
+            Err(_elapsed) => Err(DbError::CommitUnknown("no answer in time".to_owned()).into()),
+        }
+    }
+
+    /// Takes no more, and waits (for a bounded time) until what is queued is sold or refused.
+    pub fn close(&self) {
+        let deadline = Instant::now() + CLOSE_WAIT_MAX;
+        for counter in self.counters.iter() {
+            counter.arrivals.close();
+        }
+        for counter in self.counters.iter() {
+            for thread in lock(&counter.threads).drain(..) {
+                while !thread.is_finished() && Instant::now() < deadline {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                // One that is stuck in a frozen database ends with the process; whoever waits is told that the outcome is unknown.
+            }
+        }
+    }
+}
+
+/// Which of `count` desks an event's purchases go to.
+fn place(slug: &str, count: usize) -> usize {
+    let mut hasher = DefaultHasher::new();
+    slug.hash(&mut hasher);
+    usize::try_from(hasher.finish() % u64::try_from(count.max(1)).unwrap_or(1)).unwrap_or(0)
+}
+
+impl Counter {
+    fn open(number: usize, db: &Db, clock: &Clock, limits: SaleLimits) -> Self {
+        let (arrivals, shorts) = (Arc::new(Queue::default()), Arc::new(Queue::default()));
+        let seller = Seller { db: db.clone(), clock: clock.clone(), limits, conn: None };
+        let (skipping, waiting) = (seller.again(), seller);
+        let first = {
+            let (arrivals, shorts) = (Arc::clone(&arrivals), Arc::clone(&shorts));
+            spawn(format!("desk-{number}"), move || serve_arrivals(skipping, &arrivals, &shorts))
+        };
+        let second = spawn(format!("desk-{number}-waiting"), move || serve_shorts(waiting, &shorts));
+        Self { arrivals, threads: Mutex::new(first.into_iter().chain(second).collect()) }
+    }
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    // Without its thread a desk answers nobody: its queue fills, and everybody is told "busy".
+    thread::Builder::new().name(name).spawn(work).inspect_err(|error| tracing::error!(%error, "a desk could not be opened")).ok()
+}
+
+/// Sells what arrives; hands whoever is short to the waiting pass.
+fn serve_arrivals(mut seller: Seller, arrivals: &Queue, shorts: &Queue) {
+    let mut low_water = LowWater::default();
+    while let Some(batch) = arrivals.take() {
+        for (slug, group) in by_event(batch) {
+            let verdicts =
+                seller.sell(&slug, &group, &mut |conn, terms, entries| sale::skipping_pass(conn, terms, entries, &mut low_water));
+            for (waiting, verdict) in group.into_iter().zip(verdicts) {
+                match verdict {
+                    Verdict::Settled(outcome) => {
+                        let outcome = outcome.map_err(|error| key_in_progress(error, &waiting.entry));
+                        waiting.tell(outcome);
+                    }
+                    Verdict::LookAgain => {
+                        if let Err(refused) = shorts.push(waiting) {
+                            refused.tell(Err(DbError::Busy("too many wait for the last tickets".to_owned()).into()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    shorts.close();
+}
+
+/// Gives those who were short the last word.
+fn serve_shorts(mut seller: Seller, shorts: &Queue) {
+    while let Some(batch) = shorts.take() {
+        for (slug, group) in by_event(batch) {
+            let verdicts = seller.sell(&slug, &group, &mut |conn, terms, entries| {
+                let outcomes = sale::waiting_pass(conn, terms, entries)?;
+                Ok(outcomes.into_iter().map(|outcome| Verdict::Settled(Box::new(outcome))).collect())
+            });
+            for (waiting, verdict) in group.into_iter().zip(verdicts) {
+                waiting.tell(match verdict {
+                    Verdict::Settled(outcome) => *outcome,
+                    Verdict::LookAgain => Err(DbError::Busy("the waiting claim was not final".to_owned()).into()),
+                });
+            }
+        }
+    }
+}
+
+/// Splits a batch into one group an event, in the order of arrival.
+fn by_event(batch: Vec<Waiting>) -> Vec<(String, Vec<Waiting>)> {
+    let mut groups: Vec<(String, Vec<Waiting>)> = Vec::new();
+    for waiting in batch {
+        match groups.iter_mut().find(|(slug, _)| *slug == waiting.slug) {
+            Some((_, group)) => group.push(waiting),
+            None => groups.push((waiting.slug.clone(), vec![waiting])),
+        }
+    }
+    groups
+}
+
+/// One pass over a batch, as a desk runs it.
+type PassFn<'p> = dyn FnMut(&mut PgConnection, Terms<'_>, &[&Entry]) -> Result<Vec<Verdict>, DbError> + 'p;
+
+/// A connection, and what to do when it or the batch fails.
+struct Seller {
+    db: Db,
+    clock: Clock,
+    limits: SaleLimits,
+    conn: Option<PgConnection>,
+}
+
+impl Seller {
+    fn again(&self) -> Self {
+        Self { db: self.db.clone(), clock: self.clock.clone(), limits: self.limits, conn: None }
+    }
+
+    /// Sells a group of one event; every purchase gets a verdict, whatever fails.
+    fn sell(&mut self, slug: &str, group: &[Waiting], pass: &mut PassFn<'_>) -> Vec<Verdict> {
+        let entries: Vec<&Entry> = group.iter().map(|waiting| &waiting.entry).collect();
+        match self.sell_surely(slug, &entries, pass) {
+            Ok(verdicts) => verdicts,
+            // One purchase that the database refuses must not take the others down with it.
+            Err(error) if entries.len() > 1 && is_one_order_s_fault(&error) => {
+                tracing::error!(%error, orders = entries.len(), "a batch failed; its orders are sold singly");
+                entries.iter().flat_map(|entry| self.sell_surely(slug, &[*entry], pass).unwrap_or_else(|error| refuse(1, &error))).collect()
+            }
+            Err(error) => refuse(entries.len(), &error),
+        }
+    }
+
+    /// Runs one pass. A connection that was lost before COMMIT changed nothing, so the pass is run once more on a new one; one that was
+    /// lost at COMMIT is asked for what became of the batch.
+    fn sell_surely(&mut self, slug: &str, entries: &[&Entry], pass: &mut PassFn<'_>) -> Result<Vec<Verdict>, DbError> {
+        let had_connection = self.conn.is_some();
+        match self.run(slug, entries, false, pass) {
+            Err(DbError::Unavailable(_)) if had_connection => match self.run(slug, entries, false, pass) {
+                Err(DbError::CommitUnknown(reason)) => self.recover(slug, entries, pass, reason),
+                result => result,
+            },
+            Err(DbError::CommitUnknown(reason)) => self.recover(slug, entries, pass, reason),
+            result => result,
+        }
+    }
+
+    /// Runs a pass again whose COMMIT was not answered. Each order that was stored is found by its id. Storing one whose transaction is
+    /// still ending waits for that end, so nothing is sold twice.
+    fn recover(&mut self, slug: &str, entries: &[&Entry], pass: &mut PassFn<'_>, reason: String) -> Result<Vec<Verdict>, DbError> {
+        tracing::warn!(reason, orders = entries.len(), "a COMMIT was not answered; its orders are looked up");
+        for _ in 0..RECOVERY_TRIES {
+            match self.run(slug, entries, true, pass) {
+                Err(DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Busy(_)) => thread::sleep(RECOVERY_PAUSE),
+                result => return result,
+            }
+        }
+        Err(DbError::CommitUnknown(reason))
+    }
+
+    fn run(&mut self, slug: &str, entries: &[&Entry], again: bool, pass: &mut PassFn<'_>) -> Result<Vec<Verdict>, DbError> {
+        let terms = Terms { slug, now: self.clock.now(), limits: self.limits, again };
+        let mut conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => self.connect()?,
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| pass(&mut conn, terms, entries)));
+        let result = result.unwrap_or_else(|_panic| Err(DbError::Panicked("in a batch of the desk".to_owned())));
+        // A connection that saw a panic or broke is not used again; what it had locked, its end unlocks.
+        if !matches!(result, Err(DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Panicked(_))) {
+            self.conn = Some(conn);
+        }
+        result
+    }
+
+    /// A connection for sales only. Its plans are made once and for all values: a plan for `LIMIT 2` is good for any other, and
+    /// PostgreSQL would plan anew for each since it thinks that one cheaper.
+    fn connect(&self) -> Result<PgConnection, DbError> {
+        let mut conn = self.db.dedicated_in_time()?;
+        let key_wait = KEY_WAIT_MAX.as_millis();
+        conn.batch_execute(&format!("SET plan_cache_mode = force_generic_plan; SET lock_timeout = {key_wait}"))?;
+        Ok(conn)
+    }
+}
+
+/// Whether the batch may have failed for one of its orders, and not for the state of the database. Busy is such a failure: the key of
+/// one order may be held by a transaction elsewhere that does not end.
+fn is_one_order_s_fault(error: &DbError) -> bool {
+    matches!(error, DbError::Constraint { .. } | DbError::Other(_) | DbError::SwallowedError | DbError::Panicked(_) | DbError::Busy(_))
+}
+
+/// The skipping pass waits for nothing but keys, so a lock that it waited for in vain is the key's.
+fn key_in_progress(error: OrderError, entry: &Entry) -> OrderError {
+    match error {
+        OrderError::Db(DbError::Busy(reason)) if entry.request.key.is_some() && reason.contains("lock timeout") => {
+            OrderError::KeyInProgress
+        }
+        other => other,
+    }
+}
+
+fn refuse(count: usize, error: &DbError) -> Vec<Verdict> {
+    (0..count).map(|_| Verdict::Settled(Box::new(Err(OrderError::Db(error.clone()))))).collect()
+}
+
+/// A bounded queue, taken from in batches.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    waiting: VecDeque<Waiting>,
+    closed: bool,
+}
+
+impl Queue {
+    /// Adds one, or gives it back if the queue is full or closed.
+    fn push(&self, waiting: Waiting) -> Result<(), Waiting> {
+        let mut state = lock(&self.state);
+        if state.closed || state.waiting.len() >= QUEUE_MAX {
+            return Err(waiting);
+        }
+        state.waiting.push_back(waiting);
+        drop(state);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Takes what is there, up to a batch; waits if nothing is. `None` once it is closed and empty.
+    fn take(&self) -> Option<Vec<Waiting>> {
+        let mut state = lock(&self.state);
+        while state.waiting.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut tickets = 0;
+        let fits = |waiting: &&Waiting| {
+            tickets += waiting.quantity();
+            tickets <= BATCH_TICKETS_MAX
+        };
+        let count = state.waiting.iter().take(BATCH_ORDERS_MAX).take_while(fits).count().max(1);
+        Some(state.waiting.drain(..count).collect())
+    }
+
+    fn close(&self) {
+        lock(&self.state).closed = true;
+        self.arrived.notify_all();
+    }
+}
+
+/// A lock whose holder panicked is as good as any: each change under it is one step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
