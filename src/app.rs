@@ -1,6 +1,6 @@
 //! What a request handler is given. Built once, for the server and for tests alike.
 
-use crate::{clock::Clock, config::WebConfig, db::Db};
+use crate::{clock::Clock, config::WebConfig, db::Db, ids::new_secret, orders::Desk};
 
 /// The service, without a listener.
 #[derive(Clone)]
@@ -11,6 +11,17 @@ pub struct App {
     pub db: Db,
     /// The time.
     pub clock: Clock,
+    /// Where every purchase goes, from pages and API alike.
+    pub desk: Desk,
     /// The one-time secret that lets the first admin in; of no use once there is one.
     pub setup_token: String,
+}
+
+impl App {
+    /// Builds the service and opens its desks.
+    #[must_use]
+    pub fn new(config: WebConfig, db: Db, clock: Clock) -> Self {
+        let desk = Desk::open(&db, &clock, config.sale_limits);
+        Self { config, db, clock, desk, setup_token: new_secret() }
+    }
 }

@@ -1,0 +1,38 @@
+//! boxoffice sells tickets that exist as rows.
+//!
+//! This page is the map of the house; an arrow reads "may use".
+//!
+//! ```text
+//! cli → web, worker, bench → orders → inventory → events
+//!                    accounts, every feature → queue → db → config, ids, money, clock
+//! ```
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`cli`] | the commands: what `boxoffice --help` lists |
+//! | [`demo`] | the event of `serve --demo` |
+//! | [`config`] | command line and environment, read once into validated structs |
+//! | [`app`] | what a request handler is given: configuration, database, clock |
+//! | [`clock`], [`money`], [`ids`], [`email`], [`input`] | small value types |
+//! | [`db`] | connections, transactions, error classes, migrations, the local PostgreSQL |
+//! | [`events`] | events, ticket types, sale windows |
+//! | [`inventory`] | loading, claiming and counting tickets: the only writer of `tickets` |
+//! | [`orders`] | the sale, idempotency, limits, the audit |
+//! | [`accounts`] | admins and their sessions, partners and their keys |
+//! | [`web`] | every URL, the pages, the JSON API |
+
+pub mod accounts;
+pub mod app;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod db;
+pub mod demo;
+pub mod email;
+pub mod events;
+pub mod ids;
+pub mod input;
+pub mod inventory;
+pub mod money;
+pub mod orders;
+pub mod web;

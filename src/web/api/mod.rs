@@ -1,0 +1,54 @@
+//! The JSON API, version 1: wire types and handlers.
+
+pub mod events;
+pub mod inventory;
+pub mod orders;
+pub mod wire;
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode, header},
+    web::{self, Payload},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{body, error::Problem};
+use crate::{
+    app::App,
+    input::FieldErrors,
+    orders::rules::{self, KEY_MAX},
+};
+
+/// Whatever is not in [`super::routes`].
+pub(super) async fn not_found() -> Result<HttpResponse, Problem> {
+    Err(Problem::not_found("There is nothing at this address."))
+}
+
+/// An answer of ours: JSON that no cache keeps.
+fn answer(status: StatusCode, body: &impl Serialize) -> HttpResponse {
+    HttpResponse::build(status).insert_header((header::CACHE_CONTROL, "no-store")).json(body)
+}
+
+/// The request's body, which must be declared as JSON.
+async fn json_body<T: DeserializeOwned>(app: &App, request: &HttpRequest, payload: Payload) -> Result<T, Problem> {
+    if !body::is_type(request, "application/json") {
+        return Err(body::unsupported("application/json"));
+    }
+    let bytes = body::read(payload, app.config.body_bytes_max, app.config.body_wait).await?;
+    body::json(&bytes)
+}
+
+/// The request's Idempotency-Key, if it has one.
+fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, Problem> {
+    let Some(value) = request.headers().get("idempotency-key") else { return Ok(None) };
+    let key = value.to_str().ok().and_then(rules::parse_key);
+    key.map(Some)
+        .ok_or_else(|| Problem::invalid(&FieldErrors::one("Idempotency-Key", format!("must be 1 to {KEY_MAX} visible ASCII characters"))))
+}
+
+/// Reads the query string into `T`.
+fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Problem> {
+    web::Query::<T>::from_query(request.query_string())
+        .map(web::Query::into_inner)
+        .map_err(|error| Problem::invalid(&FieldErrors::one("query", error.to_string())))
+}

@@ -1,0 +1,341 @@
+//! What the API takes and gives, field for field. These types are the contract; the inner ones may change behind them.
+
+use std::fmt;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::{
+    events::{EventInput, Programme, TicketType, TicketTypeInput},
+    inventory::Left,
+    orders::{LineInput, Placed, PurchaseInput},
+};
+
+/// A moment as the API writes it: RFC 3339 in UTC.
+pub(crate) fn timestamp(moment: DateTime<Utc>) -> String {
+    moment.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+/// A JSON integer. `"2"`, `2.0` and `true` are not, and are refused in words for people.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Whole(i64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Whole;
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a whole number")
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Whole, E> {
+                Ok(Whole(value))
+            }
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Whole, E> {
+                i64::try_from(value).map(Whole).map_err(|_| E::custom("must be a whole number of at most 18 digits"))
+            }
+            fn visit_f64<E: de::Error>(self, _: f64) -> Result<Whole, E> {
+                Err(E::custom("must be a whole number, written without a point"))
+            }
+            fn visit_str<E: de::Error>(self, _: &str) -> Result<Whole, E> {
+                Err(E::custom("must be a whole number, written without quotes"))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// Body of `POST …/orders`.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OrderBody {
+    buyer: Option<BuyerBody>,
+    items: Option<Vec<ItemBody>>,
+    accept_fewer: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct BuyerBody {
+    name: Option<String>,
+    email: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct ItemBody {
+    ticket_type: Option<String>,
+    quantity: Option<Whole>,
+}
+
+impl OrderBody {
+    /// The same without the JSON, for the rules to check.
+    pub(super) fn into_input(self) -> PurchaseInput {
+        let buyer = self.buyer.unwrap_or_default();
+        let line = |item: ItemBody| LineInput { ticket_type: item.ticket_type, quantity: item.quantity.map(|quantity| quantity.0) };
+        PurchaseInput {
+            buyer_name: buyer.name,
+            buyer_email: buyer.email,
+            lines: self.items.unwrap_or_default().into_iter().map(line).collect(),
+            accept_fewer: self.accept_fewer.unwrap_or(false),
+        }
+    }
+}
+
+/// An order.
+#[derive(Debug, Serialize)]
+pub(super) struct OrderJson {
+    id: String,
+    event: String,
+    status: &'static str,
+    quantity: i32,
+    requested_quantity: i32,
+    total_minor: i64,
+    currency: &'static str,
+    items: Vec<ItemJson>,
+    tickets: Vec<TicketJson>,
+    buyer: BuyerJson,
+    expires_at: Option<String>,
+    created_at: String,
+}
+
+#[derive(Debug, Serialize)]
+struct ItemJson {
+    ticket_type: String,
+    quantity: i64,
+    unit_price_minor: i64,
+}
+
+#[derive(Debug, Serialize)]
+struct TicketJson {
+    position: i32,
+    ticket_type: Option<String>,
+    section: Option<String>,
+    row: Option<String>,
+    seat: Option<String>,
+    code: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct BuyerJson {
+    name: String,
+    email: String,
+}
+
+impl OrderJson {
+    /// The order as the API shows it.
+    pub(super) fn of(event: &str, placed: Placed) -> Self {
+        let Placed { order, tickets, type_codes } = placed;
+        let item = |line: crate::orders::OrderLine| ItemJson {
+            ticket_type: line.ticket_type,
+            quantity: line.quantity,
+            unit_price_minor: line.unit_price_minor,
+        };
+        let ticket = |ticket: crate::inventory::Ticket| TicketJson {
+            position: ticket.position,
+            ticket_type: type_codes.get(&ticket.ticket_type).cloned(),
+            section: ticket.place.section,
+            row: ticket.place.row,
+            seat: ticket.place.seat,
+            code: ticket.code,
+        };
+        Self {
+            id: order.id.to_string(),
+            event: event.to_owned(),
+            status: order.status.name(),
+            quantity: order.quantity,
+            requested_quantity: order.requested_quantity,
+            total_minor: order.total_minor,
+            currency: order.currency.code(),
+            items: order.lines.into_iter().map(item).collect(),
+            tickets: tickets.into_iter().map(ticket).collect(),
+            buyer: BuyerJson { name: order.buyer_name, email: order.buyer_email },
+            expires_at: order.expires_at.map(timestamp),
+            created_at: timestamp(order.created_at),
+        }
+    }
+}
+
+/// A page of orders.
+#[derive(Debug, Serialize)]
+pub(super) struct OrdersJson {
+    pub(super) orders: Vec<OrderJson>,
+    pub(super) next_cursor: Option<String>,
+}
+
+/// Body of `POST /events`, and of `PATCH /events/{slug}`. A field that is absent is left as it is; one that is null is cleared.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventBody {
+    #[serde(default, deserialize_with = "given")]
+    slug: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    name: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    venue: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    starts_at: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    time_zone: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    currency: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    sales_open_at: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    sales_close_at: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    state: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    max_per_order: Option<Option<Whole>>,
+    #[serde(default, deserialize_with = "given")]
+    show_counts: Option<Option<bool>>,
+}
+
+/// Tells a field that is null from one that is absent.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Some)
+}
+
+impl EventBody {
+    /// Puts what was given into `input`.
+    pub(super) fn apply(&self, input: &mut EventInput) {
+        fn put<T: Clone>(field: &mut Option<T>, given: &Option<Option<T>>) {
+            if let Some(value) = given {
+                field.clone_from(value);
+            }
+        }
+        put(&mut input.slug, &self.slug);
+        put(&mut input.name, &self.name);
+        put(&mut input.venue, &self.venue);
+        put(&mut input.starts_at, &self.starts_at);
+        put(&mut input.time_zone, &self.time_zone);
+        put(&mut input.currency, &self.currency);
+        put(&mut input.sales_open_at, &self.sales_open_at);
+        put(&mut input.sales_close_at, &self.sales_close_at);
+        put(&mut input.state, &self.state);
+        put(&mut input.max_per_order, &self.max_per_order.map(|limit| limit.map(|limit| limit.0)));
+        put(&mut input.show_counts, &self.show_counts);
+    }
+}
+
+/// Body of `POST …/ticket-types`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TicketTypeBody {
+    code: Option<String>,
+    name: Option<String>,
+    price_minor: Option<Whole>,
+}
+
+impl TicketTypeBody {
+    /// The same without the JSON, for the rules to check.
+    pub(super) fn into_input(self) -> TicketTypeInput {
+        TicketTypeInput { code: self.code, name: self.name, price_minor: self.price_minor.map(|price| price.0) }
+    }
+}
+
+/// Body of `POST …/inventory`, as JSON.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InventoryBody {
+    pub(super) ticket_type: Option<String>,
+    quantity: Option<Whole>,
+}
+
+impl InventoryBody {
+    pub(super) fn quantity(&self) -> Option<i64> {
+        self.quantity.map(|quantity| quantity.0)
+    }
+}
+
+/// An event.
+#[derive(Debug, Serialize)]
+pub(super) struct EventJson {
+    slug: String,
+    name: String,
+    venue: Option<String>,
+    starts_at: Option<String>,
+    time_zone: &'static str,
+    currency: &'static str,
+    sales_open_at: Option<String>,
+    sales_close_at: Option<String>,
+    state: &'static str,
+    max_per_order: i32,
+    show_counts: bool,
+    ticket_types: Vec<TicketTypeJson>,
+    created_at: String,
+}
+
+/// A ticket type.
+#[derive(Debug, Serialize)]
+pub(super) struct TicketTypeJson {
+    code: String,
+    name: String,
+    price_minor: i64,
+}
+
+impl From<TicketType> for TicketTypeJson {
+    fn from(ticket_type: TicketType) -> Self {
+        Self { code: ticket_type.code, name: ticket_type.name, price_minor: ticket_type.price_minor }
+    }
+}
+
+impl From<Programme> for EventJson {
+    fn from(programme: Programme) -> Self {
+        let Programme { event, ticket_types } = programme;
+        Self {
+            slug: event.slug,
+            name: event.name,
+            venue: event.venue,
+            starts_at: event.starts_at.map(timestamp),
+            time_zone: event.time_zone.name(),
+            currency: event.currency.code(),
+            sales_open_at: event.sales_open_at.map(timestamp),
+            sales_close_at: event.sales_close_at.map(timestamp),
+            state: event.state.name(),
+            max_per_order: event.max_per_order,
+            show_counts: event.show_counts,
+            ticket_types: ticket_types.into_iter().map(TicketTypeJson::from).collect(),
+            created_at: timestamp(event.created_at),
+        }
+    }
+}
+
+/// All events.
+#[derive(Debug, Serialize)]
+pub(super) struct EventsJson {
+    pub(super) events: Vec<EventJson>,
+}
+
+/// What is left.
+#[derive(Debug, Serialize)]
+pub(super) struct AvailabilityJson {
+    event: String,
+    available: i64,
+    held: i64,
+    ticket_types: Vec<TypeAvailabilityJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct TypeAvailabilityJson {
+    ticket_type: String,
+    available: i64,
+    held: i64,
+}
+
+impl AvailabilityJson {
+    /// The availability of `programme`, given what is left of each type.
+    pub(super) fn of(programme: &Programme, left: impl Fn(&TicketType) -> Left) -> Self {
+        let of_type = |ticket_type: &TicketType| {
+            let Left { available, held } = left(ticket_type);
+            TypeAvailabilityJson { ticket_type: ticket_type.code.clone(), available, held }
+        };
+        let ticket_types: Vec<TypeAvailabilityJson> = programme.ticket_types.iter().map(of_type).collect();
+        Self {
+            event: programme.event.slug.clone(),
+            available: ticket_types.iter().map(|of_type| of_type.available).sum(),
+            held: ticket_types.iter().map(|of_type| of_type.held).sum(),
+            ticket_types,
+        }
+    }
+}

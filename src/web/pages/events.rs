@@ -1,0 +1,364 @@
+//! The events, and one event with what is left of it and the form to buy.
+
+use std::collections::HashMap;
+
+use actix_web::{
+    HttpResponse,
+    http::StatusCode,
+    web::{Data, Path},
+};
+use askama::Template;
+use chrono::{DateTime, Utc};
+
+use super::{
+    Keep, number,
+    orders::{Basket, Notice},
+    page, thousandths,
+    time::{When, with_zone},
+};
+use crate::{
+    app::App,
+    events::{self, Event, EventError, Programme, Selling, TicketType},
+    ids::TicketTypeId,
+    inventory::{self, Left},
+    web::error::Problem,
+};
+
+/// So many tickets are offered as buttons; more are typed.
+const PILLS_MAX: i64 = 4;
+/// From here on a stock is "only so many left".
+const FEW: i64 = 10;
+
+#[derive(Template)]
+#[template(path = "events.html")]
+struct EventsPage {
+    events: Vec<Card>,
+}
+
+struct Card {
+    slug: String,
+    name: String,
+    when: Option<When>,
+    venue: Option<String>,
+    price: String,
+    badge: Badge,
+}
+
+/// Whether an event has tickets.
+#[derive(Clone, Copy)]
+enum Shelf {
+    NeverFilled,
+    Full,
+    SoldOut,
+}
+
+/// A word or two on whether tickets can be had.
+struct Badge {
+    tone: &'static str,
+    text: String,
+}
+
+/// `GET /`: the public events.
+pub(in crate::web) async fn list(app: Data<App>) -> Result<HttpResponse, Problem> {
+    let now = app.clock.now();
+    let (programmes, on_shelf, loaded) = app
+        .db
+        .run(move |conn| {
+            let programmes: Vec<Programme> = events::list(conn, now)?.into_iter().filter(|programme| programme.event.is_public()).collect();
+            let ids: Vec<_> = programmes.iter().map(|programme| programme.event.id).collect();
+            let on_shelf = inventory::on_shelf(conn, &ids, now)?;
+            let loaded = inventory::loaded(conn, &ids)?;
+            Ok::<_, EventError>((programmes, on_shelf, loaded))
+        })
+        .await?;
+    let card = |programme: Programme| {
+        let id = programme.event.id;
+        let shelf = match loaded.contains_key(&id) {
+            _ if on_shelf.contains(&id) => Shelf::Full,
+            true => Shelf::SoldOut,
+            false => Shelf::NeverFilled,
+        };
+        Card::new(programme, shelf, now)
+    };
+    page(StatusCode::OK, Keep::ForBack, &EventsPage { events: programmes.into_iter().map(card).collect() })
+}
+
+impl Card {
+    fn new(programme: Programme, shelf: Shelf, now: DateTime<Utc>) -> Self {
+        let price = from_price(&programme);
+        let event = programme.event;
+        Self {
+            badge: badge(&event, shelf, now),
+            when: event.starts_at.map(|moment| When::new(moment, event.time_zone)),
+            slug: event.slug,
+            name: event.name,
+            venue: event.venue,
+            price,
+        }
+    }
+}
+
+/// `from €45.00`; without "from" if there is but one price, and empty if there is none.
+fn from_price(programme: &Programme) -> String {
+    let prices = || programme.ticket_types.iter().map(|ticket_type| ticket_type.price_minor);
+    let (Some(least), Some(most)) = (prices().min(), prices().max()) else { return String::new() };
+    let least_text = price(&programme.event, least);
+    if least == most { least_text } else { format!("from {least_text}") }
+}
+
+fn price(event: &Event, minor: i64) -> String {
+    if minor == 0 { "free".to_owned() } else { event.money(minor).to_string() }
+}
+
+fn badge(event: &Event, shelf: Shelf, now: DateTime<Utc>) -> Badge {
+    let badge = |tone, text: &str| Badge { tone, text: text.to_owned() };
+    match event.selling(now) {
+        Selling::Open => match shelf {
+            Shelf::Full => badge("good", "On sale"),
+            Shelf::SoldOut => badge("quiet", "Sold out"),
+            Shelf::NeverFilled => badge("soon", "Not on sale yet"),
+        },
+        Selling::NotYet(Some(opens)) => Badge { tone: "soon", text: format!("On sale from {}", When::new(opens, event.time_zone).text) },
+        Selling::NotYet(None) => badge("soon", "Not on sale yet"),
+        Selling::Paused => badge("soon", "Sale paused"),
+        Selling::Closed => badge("quiet", "Sale closed"),
+        Selling::Cancelled => badge("bad", "Cancelled"),
+    }
+}
+
+/// What the page of an event is made of.
+pub(super) struct Stall {
+    pub(super) programme: Programme,
+    left: HashMap<TicketTypeId, Left>,
+    /// By the type's code.
+    loaded: HashMap<String, i64>,
+}
+
+/// Reads what the page of an event needs. A draft is not found: the public does not know of it.
+pub(super) async fn stall(app: &App, slug: &str) -> Result<Stall, Problem> {
+    let (now, slug) = (app.clock.now(), slug.to_owned());
+    let stall = app.db.run(move |conn| {
+        let programme = events::programme(conn, &slug)?;
+        if !programme.event.is_public() {
+            return Err(EventError::NotFound(slug));
+        }
+        let id = programme.event.id;
+        let left = inventory::left(conn, id, now)?;
+        let loaded = inventory::loaded(conn, &[id])?.remove(&id).unwrap_or_default();
+        Ok(Stall { programme, left, loaded })
+    });
+    Ok(stall.await?)
+}
+
+/// `GET /events/{slug}`.
+pub(in crate::web) async fn show(app: Data<App>, slug: Path<String>) -> Result<HttpResponse, Problem> {
+    let stall = stall(&app, &slug).await?;
+    render(StatusCode::OK, &stall, app.clock.now(), Basket::new(), None)
+}
+
+#[derive(Template)]
+#[template(path = "event.html")]
+struct EventPage<'a> {
+    slug: &'a str,
+    name: &'a str,
+    when: Option<When>,
+    venue: Option<&'a str>,
+    notice: Option<Notice>,
+    /// In place of the form.
+    closed: Option<Closed>,
+    rows: Vec<Row>,
+    limit_hint: String,
+    basket: Basket,
+}
+
+struct Closed {
+    title: &'static str,
+    text: String,
+    /// It may be over in a minute.
+    look_again: bool,
+}
+
+impl Closed {
+    fn new(title: &'static str, text: impl Into<String>) -> Self {
+        Self { title, text: text.into(), look_again: false }
+    }
+}
+
+/// One ticket type.
+struct Row {
+    code: String,
+    name: String,
+    price: String,
+    stock: Stock,
+    pills: Vec<Pill>,
+    more: Option<More>,
+    error: String,
+}
+
+/// What is left of it.
+struct Stock {
+    tone: &'static str,
+    text: String,
+    /// In thousandths, where counts are told.
+    bar: Option<i64>,
+}
+
+/// A quantity to press.
+struct Pill {
+    value: i64,
+    checked: bool,
+}
+
+/// A quantity to type.
+struct More {
+    checked: bool,
+    value: String,
+}
+
+/// The page of an event, with `basket` in its form and `notice` above it.
+pub(super) fn render(
+    status: StatusCode,
+    stall: &Stall,
+    now: DateTime<Utc>,
+    basket: Basket,
+    notice: Option<Notice>,
+) -> Result<HttpResponse, Problem> {
+    let event = &stall.programme.event;
+    let rows = stall.rows(&basket);
+    let template = EventPage {
+        slug: &event.slug,
+        name: &event.name,
+        when: event.starts_at.map(|moment| When::new(moment, event.time_zone)),
+        venue: event.venue.as_deref(),
+        notice,
+        closed: closed(event, now).or_else(|| stall.gone()),
+        rows,
+        limit_hint: limit_hint(event),
+        basket,
+    };
+    page(status, Keep::ForBack, &template)
+}
+
+fn limit_hint(event: &Event) -> String {
+    match event.max_per_order {
+        1 => "One ticket an order.".to_owned(),
+        limit if limit < 100 => format!("At most {limit} tickets an order."),
+        _ => String::new(),
+    }
+}
+
+/// Why there is no form, as far as the event and its window decide.
+fn closed(event: &Event, now: DateTime<Utc>) -> Option<Closed> {
+    let closed = |title, text: &str| Some(Closed::new(title, text));
+    match event.selling(now) {
+        Selling::Open => None,
+        Selling::NotYet(Some(opens)) => {
+            let text = format!("The sale opens on {}. Come back then.", with_zone(opens, event.time_zone));
+            Some(Closed::new("Not on sale yet", text))
+        }
+        Selling::NotYet(None) => closed("Not on sale yet", "The organiser has not opened the sale. Come back later."),
+        Selling::Paused => closed("The sale is paused", "The organiser has stopped the sale for now. It may go on: come back later."),
+        Selling::Closed => closed("The sale is over", "Tickets are no longer sold here."),
+        Selling::Cancelled => closed("This event is cancelled", "It will not take place, and no tickets are sold."),
+    }
+}
+
+impl Stall {
+    fn left(&self, ticket_type: &TicketType) -> Left {
+        self.left.get(&ticket_type.id).copied().unwrap_or_default()
+    }
+
+    /// Why there is no form, as far as the stock decides.
+    fn gone(&self) -> Option<Closed> {
+        let left = || self.programme.ticket_types.iter().map(|ticket_type| self.left(ticket_type));
+        if left().any(|left| left.available > 0) {
+            return None;
+        }
+        if left().any(|left| left.held > 0) {
+            let text = "What they do not buy comes back on sale, so look again in a minute.";
+            return Some(Closed { look_again: true, ..Closed::new("All tickets are in other buyers' baskets", text) });
+        }
+        if self.loaded.is_empty() {
+            return Some(Closed::new("No tickets yet", "The organiser has not put any tickets on sale. Come back later."));
+        }
+        Some(Closed::new("Sold out", "Every ticket has found its owner."))
+    }
+
+    fn rows(&self, basket: &Basket) -> Vec<Row> {
+        let types = &self.programme.ticket_types;
+        let first_to_be_had = types.iter().find(|ticket_type| self.left(ticket_type).available > 0).map(|ticket_type| ticket_type.id);
+        types.iter().map(|ticket_type| self.row(ticket_type, basket, first_to_be_had == Some(ticket_type.id))).collect()
+    }
+
+    fn row(&self, ticket_type: &TicketType, basket: &Basket, is_first: bool) -> Row {
+        let event = &self.programme.event;
+        let left = self.left(ticket_type);
+        let limit = i64::from(event.max_per_order);
+        let most = if event.show_counts { limit.min(left.available) } else { limit };
+        let least = i64::from(self.programme.ticket_types.len() == 1);
+        let chosen = basket.chosen(&ticket_type.code, if is_first { "1" } else { "0" });
+        let (pills, more) = if left.available > 0 { choices(least, most, &chosen) } else { (Vec::new(), None) };
+        Row {
+            price: price(event, ticket_type.price_minor),
+            stock: self.stock(ticket_type, left),
+            error: basket.error(&ticket_type.code),
+            code: ticket_type.code.clone(),
+            name: ticket_type.name.clone(),
+            pills,
+            more,
+        }
+    }
+
+    fn stock(&self, ticket_type: &TicketType, left: Left) -> Stock {
+        let stock = |tone, text: &str| Stock { tone, text: text.to_owned(), bar: None };
+        match left {
+            Left { available: 0, held: 0 } if !self.loaded.contains_key(&ticket_type.code) => stock("gone", "Not on sale yet"),
+            Left { available: 0, held: 0 } => stock("gone", "Sold out"),
+            Left { available: 0, .. } => stock("held", "All in other buyers' baskets"),
+            _ if !self.programme.event.show_counts => stock("good", "Available"),
+            Left { available, .. } => {
+                let few = available <= FEW;
+                let text = format!("{}{} left", if few { "Only " } else { "" }, number(available));
+                let whole = self.loaded.get(&ticket_type.code).copied().unwrap_or(0).max(available);
+                Stock { tone: if few { "few" } else { "good" }, text, bar: Some(thousandths(available, whole)) }
+            }
+        }
+    }
+}
+
+/// The quantities to press, from `least` to a handful, and the field for more where `most` allows it.
+fn choices(least: i64, most: i64, chosen: &str) -> (Vec<Pill>, Option<More>) {
+    let last = most.min(least + PILLS_MAX);
+    let pill = |value: i64| Pill { value, checked: chosen == value.to_string() };
+    let pills: Vec<Pill> = (least..=last).map(pill).collect();
+    let is_pressed = pills.iter().any(|pill| pill.checked);
+    let has_more = most > last || (!is_pressed && chosen != "0");
+    let value = if is_pressed { String::new() } else { chosen.to_owned() };
+    let more = has_more.then_some(More { checked: !is_pressed && chosen != "0", value });
+    (pills, more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(least: i64, most: i64, chosen: &str) -> (Vec<i64>, Option<i64>, Option<String>) {
+        let (pills, more) = choices(least, most, chosen);
+        let pressed = pills.iter().find(|pill| pill.checked).map(|pill| pill.value);
+        (pills.iter().map(|pill| pill.value).collect(), pressed, more.map(|more| more.value))
+    }
+
+    #[test]
+    fn a_handful_is_pressed_and_more_is_typed() {
+        assert_eq!(shown(1, 100, "1"), (vec![1, 2, 3, 4, 5], Some(1), Some(String::new())));
+        assert_eq!(shown(0, 100, "2"), (vec![0, 1, 2, 3, 4], Some(2), Some(String::new())));
+        assert_eq!(shown(0, 2, "2"), (vec![0, 1, 2], Some(2), None));
+        assert_eq!(shown(0, 100, "25"), (vec![0, 1, 2, 3, 4], None, Some("25".into())));
+    }
+
+    #[test]
+    fn what_was_typed_is_kept_even_where_it_cannot_be() {
+        assert_eq!(shown(0, 3, "12"), (vec![0, 1, 2, 3], None, Some("12".into())));
+        assert_eq!(shown(1, 5, "two"), (vec![1, 2, 3, 4, 5], None, Some("two".into())));
+    }
+}

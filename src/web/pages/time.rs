@@ -1,0 +1,57 @@
+//! Moments as people read them: in the event's own zone, with the weekday.
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+
+/// When something takes place.
+pub(super) struct When {
+    /// For programs: `2027-03-12T20:00:00+01:00`.
+    pub(super) iso: String,
+    /// For people: `Fri 12 March 2027, 20:00`.
+    pub(super) text: String,
+    /// The zone's name.
+    pub(super) zone: &'static str,
+    /// Weekday, day and month by themselves, for the leaf of a calendar.
+    pub(super) weekday: String,
+    pub(super) day: String,
+    pub(super) month: String,
+}
+
+impl When {
+    pub(super) fn new(moment: DateTime<Utc>, zone: Tz) -> Self {
+        let local = moment.with_timezone(&zone);
+        let form = |form: &str| local.format(form).to_string();
+        Self {
+            iso: local.to_rfc3339(),
+            text: form("%a %-d %B %Y, %H:%M"),
+            zone: zone.name(),
+            weekday: form("%a"),
+            day: form("%-d"),
+            month: form("%b"),
+        }
+    }
+}
+
+/// `Fri 12 March 2027, 20:00 (Europe/Berlin)`.
+pub(super) fn with_zone(moment: DateTime<Utc>, zone: Tz) -> String {
+    let When { text, zone, .. } = When::new(moment, zone);
+    format!("{text} ({zone})")
+}
+
+/// As an `<input type="datetime-local">` has it.
+pub(super) fn for_input(moment: DateTime<Utc>, zone: Tz) -> String {
+    moment.with_timezone(&zone).format("%Y-%m-%dT%H:%M").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_told_in_the_events_zone() {
+        let moment = "2027-03-12T19:00:00Z".parse().unwrap();
+        assert_eq!(with_zone(moment, Tz::Europe__Berlin), "Fri 12 March 2027, 20:00 (Europe/Berlin)");
+        assert_eq!(for_input(moment, Tz::America__New_York), "2027-03-12T14:00");
+        assert_eq!(When::new(moment, Tz::Asia__Tokyo).iso, "2027-03-13T04:00:00+09:00");
+    }
+}
