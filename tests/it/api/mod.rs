@@ -1,0 +1,6 @@
+//! The JSON API; the files mirror its URLs.
+
+mod events;
+mod inventory;
+mod orders;
+mod problems;

@@ -1,0 +1,5 @@
+//! Many at once: never twice, all or a clear error, and "too few" only when it is true.
+
+mod locks;
+mod processes;
+mod rush;

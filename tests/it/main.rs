@@ -1,0 +1,17 @@
+//! The tests that need a database: one crate, so that it is linked once; one cluster a run; one database a test.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::as_conversions,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod api;
+mod concurrency;
+mod crash;
+mod schema;
+mod support;

@@ -1,0 +1,157 @@
+//! A database, a server on it, and a partner who may do everything.
+
+use std::{net::TcpListener, thread};
+
+use boxoffice::{
+    accounts::{self, Scope},
+    app::App,
+    clock::Clock,
+    config::WebConfig,
+    db::Db,
+    orders, web,
+};
+use diesel::{PgConnection, RunQueryDsl, connection::SimpleConnection, sql_query, sql_types::BigInt};
+use serde_json::{Value, json};
+
+use super::{
+    cluster::Database,
+    http::{Client, Reply},
+};
+
+/// A shop that is open for the length of a test. When it closes, the audit must find nothing.
+pub struct Shop {
+    pub database: Database,
+    pub client: Client,
+    pub clock: Clock,
+    pub key: String,
+    pub setup_token: String,
+    db: Db,
+    server: Option<(actix_web::dev::ServerHandle, thread::JoinHandle<()>)>,
+}
+
+impl Shop {
+    /// A shop with a server in this process.
+    pub fn open() -> Self {
+        Self::open_with(|_| {})
+    }
+
+    /// The same, with a configuration of the test's own.
+    pub fn open_with(configure: impl FnOnce(&mut WebConfig)) -> Self {
+        let database = Database::new();
+        let db = database.pool();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let mut config = WebConfig::at(&base);
+        configure(&mut config);
+        let clock = Clock::system();
+        let app = App::new(config, db.clone(), clock.clone());
+        let setup_token = app.setup_token.clone();
+        let (send, receive) = std::sync::mpsc::channel();
+        let server = thread::spawn(move || {
+            actix_web::rt::System::new().block_on(async {
+                let server = web::server(app, listener, Some(2)).unwrap();
+                send.send(server.handle()).unwrap();
+                server.await.unwrap();
+            });
+        });
+        let handle = receive.recv().unwrap();
+        let key = partner_key(&mut database.connect(), "tester", &[Scope::Read, Scope::Sell, Scope::Admin]);
+        let client = Client::new(&base).with_key(&key);
+        Self { database, client, clock, key, setup_token, db, server: Some((handle, server)) }
+    }
+
+    /// Another partner's client, whose key may do `scopes`.
+    pub fn partner(&self, name: &str, scopes: &[Scope]) -> Client {
+        self.client.with_key(&partner_key(&mut self.database.connect(), name, scopes))
+    }
+
+    /// Makes an event `gala` with these ticket types: code, price in minor units, how many.
+    pub fn gala(&self, types: &[(&str, i64, i64)]) {
+        self.event("gala", json!({}), types);
+    }
+
+    /// Makes an event with further fields and these ticket types.
+    pub fn event(&self, slug: &str, fields: Value, types: &[(&str, i64, i64)]) {
+        let mut body = json!({"slug": slug, "name": "Gala", "currency": "EUR"});
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let made = self.client.post("/api/v1/events", &body);
+        assert_eq!(made.status, 201, "{made:?}");
+        for (code, price_minor, quantity) in types {
+            let made = self.client.post(&format!("/api/v1/events/{slug}/ticket-types"), &json!({"code": code, "price_minor": price_minor}));
+            assert_eq!(made.status, 201, "{made:?}");
+            if *quantity > 0 {
+                let load = json!({"ticket_type": code, "quantity": quantity});
+                let loaded = self.client.post(&format!("/api/v1/events/{slug}/inventory"), &load);
+                assert_eq!(loaded.status, 201, "{loaded:?}");
+            }
+        }
+    }
+
+    /// Buys `quantity` tickets of the type `standard` for the gala.
+    pub fn buy(&self, quantity: i64) -> Reply {
+        self.client.post("/api/v1/events/gala/orders", &order(quantity))
+    }
+
+    /// How many tickets of the whole database are in that status.
+    pub fn count(&self, status: &str) -> i64 {
+        count(&mut self.database.connect(), &format!("SELECT count(*) AS count FROM tickets WHERE status = '{status}'"))
+    }
+
+    /// How many orders the database has.
+    pub fn orders(&self) -> i64 {
+        count(&mut self.database.connect(), "SELECT count(*) AS count FROM orders")
+    }
+
+    /// The audit, which must find nothing.
+    pub fn audit(&self) {
+        let report = orders::audit(&mut self.database.connect()).unwrap();
+        assert!(report.breaches.is_empty(), "{:#?}", report.breaches);
+    }
+
+    /// The product's pool on the database.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Runs SQL as somebody outside the product would.
+    pub fn sql(&self, sql: &str) {
+        self.database.connect().batch_execute(sql).unwrap();
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.audit();
+        }
+        if let Some((handle, server)) = self.server.take() {
+            actix_web::rt::System::new().block_on(handle.stop(false));
+            let _ = server.join();
+        }
+    }
+}
+
+fn partner_key(conn: &mut PgConnection, name: &str, scopes: &[Scope]) -> String {
+    accounts::create_partner_key(conn, Clock::system().now(), name, scopes).unwrap()
+}
+
+#[derive(diesel::QueryableByName)]
+struct Count {
+    #[diesel(sql_type = BigInt)]
+    count: i64,
+}
+
+fn count(conn: &mut PgConnection, sql: &str) -> i64 {
+    sql_query(sql).get_result::<Count>(conn).unwrap().count
+}
+
+/// The body of an order of `quantity` standard tickets.
+pub fn order(quantity: i64) -> Value {
+    order_of(&[("standard", quantity)])
+}
+
+/// The body of an order of several types.
+pub fn order_of(lines: &[(&str, i64)]) -> Value {
+    let items: Vec<Value> = lines.iter().map(|(code, quantity)| json!({"ticket_type": code, "quantity": quantity})).collect();
+    json!({"buyer": {"name": "Ada", "email": "ada@example.org"}, "items": items})
+}
