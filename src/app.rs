@@ -1,6 +1,6 @@
 //! What a request handler is given. Built once, for the server and for tests alike.
 
-use crate::{clock::Clock, config::WebConfig, db::Db, ids::new_secret, orders::Desk};
+use crate::{accounts::KeyRing, clock::Clock, config::WebConfig, db::Db, ids::new_secret, orders::Desk};
 
 /// The service, without a listener.
 #[derive(Clone)]
@@ -13,6 +13,8 @@ pub struct App {
     pub clock: Clock,
     /// Where every purchase goes, from pages and API alike.
     pub desk: Desk,
+    /// The partners' keys that were shown lately.
+    pub keys: KeyRing,
     /// The one-time secret that lets the first admin in; of no use once there is one.
     pub setup_token: String,
 }
@@ -22,6 +24,6 @@ impl App {
     #[must_use]
     pub fn new(config: WebConfig, db: Db, clock: Clock) -> Self {
         let desk = Desk::open(&db, &clock, config.sale_limits);
-        Self { config, db, clock, desk, setup_token: new_secret() }
+        Self { config, db, clock, desk, keys: KeyRing::default(), setup_token: new_secret() }
     }
 }

@@ -3,6 +3,7 @@
 //! Passwords are stored as Argon2id. Session cookies and partner keys are random, so a plain SHA-256 of them is stored, and neither is
 //! ever shown a second time.
 
+mod key_ring;
 mod queries;
 pub mod rules;
 
@@ -21,6 +22,7 @@ use crate::{
     ids::{AdminId, PartnerId, digest, new_secret},
     input::FieldErrors,
 };
+pub use key_ring::KeyRing;
 pub use rules::{AdminInput, NewAdmin};
 
 /// How long an admin stays logged in.
@@ -219,12 +221,8 @@ pub fn create_partner_key(conn: &mut PgConnection, now: DateTime<Utc>, name: &st
     Ok(key)
 }
 
-/// The partner that a key belongs to, if it is one.
-///
-/// # Errors
-/// The database's.
-pub fn partner_by_key(conn: &mut PgConnection, key: &str) -> Result<Option<Partner>, AccountError> {
-    Ok(queries::partner_by_key(conn, &digest(key.as_bytes()))?)
+fn partner_by_digest(conn: &mut PgConnection, key_digest: &[u8]) -> Result<Option<Partner>, AccountError> {
+    Ok(queries::partner_by_key(conn, key_digest)?)
 }
 
 fn hash_password(password: &str) -> Result<String, AccountError> {

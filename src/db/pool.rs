@@ -123,6 +123,22 @@ impl Db {
         T: Send + 'static,
         E: DbCause + Send + 'static,
     {
+        self.run_within(self.settings.answer_timeout, work).await
+    }
+
+    /// The same with a bound of the caller's own: for work that is known to be long, such as a load.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub async fn run_within<T, E>(
+        &self,
+        answer_timeout: Duration,
+        work: impl FnOnce(&mut PgConnection) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: DbCause + Send + 'static,
+    {
         if !self.is_prepared() {
             return Err(DbError::Unavailable("the database has not been reached and migrated yet".to_owned()).into());
         }
@@ -136,7 +152,7 @@ impl Db {
             let _permit = permit;
             db.run_here(work)
         });
-        match timeout(self.settings.answer_timeout, task).await {
+        match timeout(answer_timeout, task).await {
             Ok(Ok(result)) => result,
             Ok(Err(failure)) => Err(DbError::Panicked(panic_message(failure)).into()),
             Err(_elapsed) => Err(DbError::Unavailable("no answer in time".to_owned()).into()),

@@ -21,8 +21,10 @@ use crate::{
     ids::{AdminId, EventId, PartnerId, TicketTypeId},
 };
 
-/// Rows in one INSERT.
+/// Rows with a place in one INSERT: each travels to the database in it.
 const INSERT_ROWS_MAX: usize = 10_000;
+/// Rows without a place in one INSERT: PostgreSQL makes them, and no statement may run longer than `statement_timeout`.
+const COUNTED_ROWS_MAX: i32 = 50_000;
 
 /// What to load.
 #[derive(Clone, Debug)]
@@ -319,9 +321,12 @@ fn store(conn: &mut PgConnection, programme: &Programme, plan: Plan) -> Result<(
     for shelf in plan.shelves {
         match shelf {
             Shelf::Counted(ticket_type, quantity) => {
-                let first = last + 1;
-                last += i32::try_from(quantity).unwrap_or(i32::MAX);
-                queries::insert_counted(conn, event, ticket_type, first, last)?;
+                let until = last + i32::try_from(quantity).unwrap_or(i32::MAX);
+                while last < until {
+                    let first = last + 1;
+                    last = until.min(last + COUNTED_ROWS_MAX);
+                    queries::insert_counted(conn, event, ticket_type, first, last)?;
+                }
             }
             Shelf::Placed(seats) => {
                 for chunk in seats.chunks(INSERT_ROWS_MAX) {

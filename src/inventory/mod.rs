@@ -6,7 +6,10 @@ mod load;
 mod queries;
 pub mod statements;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use chrono::{DateTime, Utc};
 use diesel::PgConnection;
@@ -21,6 +24,8 @@ pub use load::{Load, LoadReport, LoadedBy, Stock, TypeReport, load, report_of};
 
 /// Most tickets that one load may bring.
 pub const LOAD_TICKETS_MAX: i64 = 1_000_000;
+/// Longest time for one load; a million tickets take about ten seconds.
+pub const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// Most tickets that an event may have: positions stay far inside 32 bits.
 pub const EVENT_TICKETS_MAX: i64 = 100_000_000;
 

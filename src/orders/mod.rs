@@ -5,6 +5,7 @@ mod desk;
 mod queries;
 pub mod rules;
 mod sale;
+pub mod statements;
 
 use std::{collections::HashMap, fmt, str::FromStr};
 

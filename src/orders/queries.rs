@@ -18,7 +18,7 @@ use diesel::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Caller, IdempotencyKey, Order, OrderStatus, Takings};
+use super::{Caller, IdempotencyKey, Order, OrderStatus, Takings, statements::BY_KEYS};
 use crate::{
     db::{DbError, Prepared, Statement, schema::orders},
     ids::{EventId, OrderId, PartnerId},
@@ -83,11 +83,6 @@ pub(super) struct Keyed {
     pub(super) request_hash: Vec<u8>,
     pub(super) order: Order,
 }
-
-/// The condition on the key is what matches the partial unique index.
-const BY_KEYS: &str = "SELECT id, status, buyer_name, buyer_email, items, positions, quantity, requested_quantity, total_minor, currency, \
-     partner_id, access_key, idempotency_scope, idempotency_key, request_hash, expires_at, created_at FROM orders \
-     WHERE event_id = $1 AND idempotency_key IS NOT NULL AND (idempotency_scope, idempotency_key) IN (SELECT * FROM unnest($2, $3))";
 
 struct ByKeys {
     event: Uuid,

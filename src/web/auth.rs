@@ -21,8 +21,8 @@ const COOKIE: &str = "boxoffice_admin";
 /// # Errors
 /// 401 without a known key, 403 if the key may not.
 pub(super) async fn partner(app: &App, request: &HttpRequest, scope: Scope) -> Result<Partner, Problem> {
-    let key = bearer(request).ok_or_else(|| Problem::unauthorized("Send the partner's key: \"Authorization: Bearer KEY\"."))?.to_owned();
-    let partner = app.db.run(move |conn| accounts::partner_by_key(conn, &key)).await?;
+    let key = bearer(request).ok_or_else(|| Problem::unauthorized("Send the partner's key: \"Authorization: Bearer KEY\"."))?;
+    let partner = app.keys.partner(&app.db, key).await?;
     let partner = partner.ok_or_else(|| Problem::unauthorized("The key is not known: check that it was copied whole."))?;
     if !partner.may(scope) {
         return Err(Problem::forbidden(format!("This key does not have the scope {:?}.", scope.name())));

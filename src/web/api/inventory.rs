@@ -13,7 +13,7 @@ use crate::{
     app::App,
     ids::digest,
     input::FieldErrors,
-    inventory::{self, Load, LoadedBy, Stock},
+    inventory::{self, LOAD_TIME_MAX, Load, LoadedBy, Stock},
     web::{auth, body, error::Problem},
 };
 
@@ -36,7 +36,7 @@ pub(in crate::web) async fn load(
     let (stock, hash) = stock(&app, &request, payload).await?;
     let load = Load { event: slug.into_inner(), stock, by: LoadedBy::Partner(partner.id), key: key.map(|key| (key, hash)), dry_run };
     let now = app.clock.now();
-    let report = app.db.run(move |conn| inventory::load(conn, now, &load)).await?;
+    let report = app.db.run_within(LOAD_TIME_MAX, move |conn| inventory::load(conn, now, &load)).await?;
     let status = if dry_run { StatusCode::OK } else { StatusCode::CREATED };
     Ok(answer(status, &report))
 }

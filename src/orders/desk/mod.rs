@@ -14,41 +14,34 @@
 //!
 //! The waiting pass has a thread of its own, so that those who fit never wait for those who do not.
 
+mod queue;
+mod seller;
+
 use std::{
-    collections::VecDeque,
     hash::{DefaultHasher, Hash, Hasher},
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use diesel::{PgConnection, connection::SimpleConnection};
+use queue::Queue;
+use seller::{Connect, Seller};
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     OrderError, Request,
-    sale::{self, Entry, Outcome, SaleLimits, Terms, Verdict},
+    sale::{self, Entry, Outcome, SaleLimits, Verdict},
 };
 use crate::{
     clock::Clock,
     db::{Db, DbError},
     ids::OrderId,
-    inventory::claim::LowWater,
+    inventory::claim::{LowWater, Pass},
 };
 
-/// Most purchases in one transaction. Past it the sale gets no faster, and an answer would only wait longer.
-const BATCH_ORDERS_MAX: usize = 128;
-/// Most tickets in one transaction, over its purchases (one purchase may have more, and is then alone).
-const BATCH_TICKETS_MAX: i64 = 1_024;
-/// Most purchases that wait at one desk. Whoever comes then is told at once that it is busy, instead of after seconds.
-const QUEUE_MAX: usize = 4_096;
 /// Desks of one process. A second one works while the first waits for its commit, and more would only make the batches smaller.
 const DESKS: usize = 2;
-/// How often a batch whose outcome is unknown is asked for, and how long between two tries: PostgreSQL recovers from a crash in seconds.
-const RECOVERY_TRIES: u32 = 20;
-/// Pause between two tries.
-const RECOVERY_PAUSE: Duration = Duration::from_millis(250);
 /// Longest wait for a transaction elsewhere that stores the same key; the whole batch waits with it.
 const KEY_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Longest wait for the desks to end when the process does: what is queued is sold or refused by then.
@@ -65,6 +58,12 @@ pub struct Desk {
 struct Counter {
     arrivals: Arc<Queue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        self.arrivals.close();
+    }
 }
 
 /// A purchase in a queue, with whoever waits for its outcome.
@@ -145,8 +144,8 @@ fn place(slug: &str, count: usize) -> usize {
 impl Counter {
     fn open(number: usize, db: &Db, clock: &Clock, limits: SaleLimits) -> Self {
         let (arrivals, shorts) = (Arc::new(Queue::default()), Arc::new(Queue::default()));
-        let seller = Seller { db: db.clone(), clock: clock.clone(), limits, conn: None };
-        let (skipping, waiting) = (seller.again(), seller);
+        let seller = || Seller::new(connect_to(db), clock.clone(), limits);
+        let (skipping, waiting) = (seller(), seller());
         let first = {
             let (arrivals, shorts) = (Arc::clone(&arrivals), Arc::clone(&shorts));
             spawn(format!("desk-{number}"), move || serve_arrivals(skipping, &arrivals, &shorts))
@@ -156,18 +155,31 @@ impl Counter {
     }
 }
 
+/// Makes connections for sales only. Their plans are made once and for all values: a plan for `LIMIT 2` is good for any other, and
+/// PostgreSQL would plan anew for each since it thinks that one cheaper.
+fn connect_to(db: &Db) -> Connect<PgConnection> {
+    let db = db.clone();
+    Box::new(move || {
+        let mut conn = db.dedicated_in_time()?;
+        let key_wait = KEY_WAIT_MAX.as_millis();
+        conn.batch_execute(&format!("SET plan_cache_mode = force_generic_plan; SET lock_timeout = {key_wait}"))?;
+        Ok(conn)
+    })
+}
+
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     // Without its thread a desk answers nobody: its queue fills, and everybody is told "busy".
     thread::Builder::new().name(name).spawn(work).inspect_err(|error| tracing::error!(%error, "a desk could not be opened")).ok()
 }
 
 /// Sells what arrives; hands whoever is short to the waiting pass.
-fn serve_arrivals(mut seller: Seller, arrivals: &Queue, shorts: &Queue) {
+fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, shorts: &Queue) {
     let mut low_water = LowWater::default();
     while let Some(batch) = arrivals.take() {
         for (slug, group) in by_event(batch) {
-            let verdicts =
-                seller.sell(&slug, &group, &mut |conn, terms, entries| sale::skipping_pass(conn, terms, entries, &mut low_water));
+            let verdicts = seller.sell(&slug, &entries_of(&group), Pass::Skip, &mut |conn, terms, entries| {
+                sale::skipping_pass(conn, terms, entries, &mut low_water)
+            });
             for (waiting, verdict) in group.into_iter().zip(verdicts) {
                 match verdict {
                     Verdict::Settled(outcome) => {
@@ -187,10 +199,10 @@ fn serve_arrivals(mut seller: Seller, arrivals: &Queue, shorts: &Queue) {
 }
 
 /// Gives those who were short the last word.
-fn serve_shorts(mut seller: Seller, shorts: &Queue) {
+fn serve_shorts(mut seller: Seller<PgConnection>, shorts: &Queue) {
     while let Some(batch) = shorts.take() {
         for (slug, group) in by_event(batch) {
-            let verdicts = seller.sell(&slug, &group, &mut |conn, terms, entries| {
+            let verdicts = seller.sell(&slug, &entries_of(&group), Pass::Wait, &mut |conn, terms, entries| {
                 let outcomes = sale::waiting_pass(conn, terms, entries)?;
                 Ok(outcomes.into_iter().map(|outcome| Verdict::Settled(Box::new(outcome))).collect())
             });
@@ -216,92 +228,8 @@ fn by_event(batch: Vec<Waiting>) -> Vec<(String, Vec<Waiting>)> {
     groups
 }
 
-/// One pass over a batch, as a desk runs it.
-type PassFn<'p> = dyn FnMut(&mut PgConnection, Terms<'_>, &[&Entry]) -> Result<Vec<Verdict>, DbError> + 'p;
-
-/// A connection, and what to do when it or the batch fails.
-struct Seller {
-    db: Db,
-    clock: Clock,
-    limits: SaleLimits,
-    conn: Option<PgConnection>,
-}
-
-impl Seller {
-    fn again(&self) -> Self {
-        Self { db: self.db.clone(), clock: self.clock.clone(), limits: self.limits, conn: None }
-    }
-
-    /// Sells a group of one event; every purchase gets a verdict, whatever fails.
-    fn sell(&mut self, slug: &str, group: &[Waiting], pass: &mut PassFn<'_>) -> Vec<Verdict> {
-        let entries: Vec<&Entry> = group.iter().map(|waiting| &waiting.entry).collect();
-        match self.sell_surely(slug, &entries, pass) {
-            Ok(verdicts) => verdicts,
-            // One purchase that the database refuses must not take the others down with it.
-            Err(error) if entries.len() > 1 && is_one_order_s_fault(&error) => {
-                tracing::error!(%error, orders = entries.len(), "a batch failed; its orders are sold singly");
-                entries.iter().flat_map(|entry| self.sell_surely(slug, &[*entry], pass).unwrap_or_else(|error| refuse(1, &error))).collect()
-            }
-            Err(error) => refuse(entries.len(), &error),
-        }
-    }
-
-    /// Runs one pass. A connection that was lost before COMMIT changed nothing, so the pass is run once more on a new one; one that was
-    /// lost at COMMIT is asked for what became of the batch.
-    fn sell_surely(&mut self, slug: &str, entries: &[&Entry], pass: &mut PassFn<'_>) -> Result<Vec<Verdict>, DbError> {
-        let had_connection = self.conn.is_some();
-        match self.run(slug, entries, false, pass) {
-            Err(DbError::Unavailable(_)) if had_connection => match self.run(slug, entries, false, pass) {
-                Err(DbError::CommitUnknown(reason)) => self.recover(slug, entries, pass, reason),
-                result => result,
-            },
-            Err(DbError::CommitUnknown(reason)) => self.recover(slug, entries, pass, reason),
-            result => result,
-        }
-    }
-
-    /// Runs a pass again whose COMMIT was not answered. Each order that was stored is found by its id. Storing one whose transaction is
-    /// still ending waits for that end, so nothing is sold twice.
-    fn recover(&mut self, slug: &str, entries: &[&Entry], pass: &mut PassFn<'_>, reason: String) -> Result<Vec<Verdict>, DbError> {
-        tracing::warn!(reason, orders = entries.len(), "a COMMIT was not answered; its orders are looked up");
-        for _ in 0..RECOVERY_TRIES {
-            match self.run(slug, entries, true, pass) {
-                Err(DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Busy(_)) => thread::sleep(RECOVERY_PAUSE),
-                result => return result,
-            }
-        }
-        Err(DbError::CommitUnknown(reason))
-    }
-
-    fn run(&mut self, slug: &str, entries: &[&Entry], again: bool, pass: &mut PassFn<'_>) -> Result<Vec<Verdict>, DbError> {
-        let terms = Terms { slug, now: self.clock.now(), limits: self.limits, again };
-        let mut conn = match self.conn.take() {
-            Some(conn) => conn,
-            None => self.connect()?,
-        };
-        let result = catch_unwind(AssertUnwindSafe(|| pass(&mut conn, terms, entries)));
-        let result = result.unwrap_or_else(|_panic| Err(DbError::Panicked("in a batch of the desk".to_owned())));
-        // A connection that saw a panic or broke is not used again; what it had locked, its end unlocks.
-        if !matches!(result, Err(DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Panicked(_))) {
-            self.conn = Some(conn);
-        }
-        result
-    }
-
-    /// A connection for sales only. Its plans are made once and for all values: a plan for `LIMIT 2` is good for any other, and
-    /// PostgreSQL would plan anew for each since it thinks that one cheaper.
-    fn connect(&self) -> Result<PgConnection, DbError> {
-        let mut conn = self.db.dedicated_in_time()?;
-        let key_wait = KEY_WAIT_MAX.as_millis();
-        conn.batch_execute(&format!("SET plan_cache_mode = force_generic_plan; SET lock_timeout = {key_wait}"))?;
-        Ok(conn)
-    }
-}
-
-/// Whether the batch may have failed for one of its orders, and not for the state of the database. Busy is such a failure: the key of
-/// one order may be held by a transaction elsewhere that does not end.
-fn is_one_order_s_fault(error: &DbError) -> bool {
-    matches!(error, DbError::Constraint { .. } | DbError::Other(_) | DbError::SwallowedError | DbError::Panicked(_) | DbError::Busy(_))
+fn entries_of(group: &[Waiting]) -> Vec<&Entry> {
+    group.iter().map(|waiting| &waiting.entry).collect()
 }
 
 /// The skipping pass waits for nothing but keys, so a lock that it waited for in vain is the key's.
@@ -311,60 +239,6 @@ fn key_in_progress(error: OrderError, entry: &Entry) -> OrderError {
             OrderError::KeyInProgress
         }
         other => other,
-    }
-}
-
-fn refuse(count: usize, error: &DbError) -> Vec<Verdict> {
-    (0..count).map(|_| Verdict::Settled(Box::new(Err(OrderError::Db(error.clone()))))).collect()
-}
-
-/// A bounded queue, taken from in batches.
-#[derive(Default)]
-struct Queue {
-    state: Mutex<QueueState>,
-    arrived: Condvar,
-}
-
-#[derive(Default)]
-struct QueueState {
-    waiting: VecDeque<Waiting>,
-    closed: bool,
-}
-
-impl Queue {
-    /// Adds one, or gives it back if the queue is full or closed.
-    fn push(&self, waiting: Waiting) -> Result<(), Waiting> {
-        let mut state = lock(&self.state);
-        if state.closed || state.waiting.len() >= QUEUE_MAX {
-            return Err(waiting);
-        }
-        state.waiting.push_back(waiting);
-        drop(state);
-        self.arrived.notify_one();
-        Ok(())
-    }
-
-    /// Takes what is there, up to a batch; waits if nothing is. `None` once it is closed and empty.
-    fn take(&self) -> Option<Vec<Waiting>> {
-        let mut state = lock(&self.state);
-        while state.waiting.is_empty() {
-            if state.closed {
-                return None;
-            }
-            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        let mut tickets = 0;
-        let fits = |waiting: &&Waiting| {
-            tickets += waiting.quantity();
-            tickets <= BATCH_TICKETS_MAX
-        };
-        let count = state.waiting.iter().take(BATCH_ORDERS_MAX).take_while(fits).count().max(1);
-        Some(state.waiting.drain(..count).collect())
-    }
-
-    fn close(&self) {
-        lock(&self.state).closed = true;
-        self.arrived.notify_all();
     }
 }
 
