@@ -14,21 +14,10 @@ fn buy_while_locked(shop: &Shop, quantity: i64, end: &str) -> crate::support::Re
     holder.batch_execute(LOCK_FIVE).unwrap();
     thread::scope(|scope| {
         let buyer = scope.spawn(|| shop.buy(quantity));
-        wait_until("the buyer waits for the rows", || waiting(shop));
+        wait_until("the buyer waits for the rows", || shop.waits_for_a_lock());
         holder.batch_execute(end).unwrap();
         buyer.join().unwrap()
     })
-}
-
-fn waiting(shop: &Shop) -> bool {
-    use diesel::{RunQueryDsl, sql_query, sql_types::BigInt};
-    #[derive(diesel::QueryableByName)]
-    struct Waiting {
-        #[diesel(sql_type = BigInt)]
-        count: i64,
-    }
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    sql_query(sql).get_result::<Waiting>(&mut shop.database.connect()).unwrap().count > 0
 }
 
 #[test]

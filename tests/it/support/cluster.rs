@@ -99,6 +99,12 @@ impl Database {
         &self.url
     }
 
+    /// The cluster's socket.
+    pub fn socket(&self) -> std::path::PathBuf {
+        let value = |key: &str| self.url.split(&format!("{key}='")).nth(1).unwrap().split('\'').next().unwrap();
+        std::path::Path::new(value("host")).join(format!(".s.PGSQL.{}", self.url.split("port=").nth(1).unwrap().split(' ').next().unwrap()))
+    }
+
     /// A connection of the test's own.
     pub fn connect(&self) -> PgConnection {
         PgConnection::establish(&self.url).unwrap()

@@ -113,6 +113,18 @@ impl Shop {
         &self.db
     }
 
+    /// Whether somebody waits for a lock on the database.
+    pub fn waits_for_a_lock(&self) -> bool {
+        let sql = "SELECT count(*) AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        count(&mut self.database.connect(), sql) > 0
+    }
+
+    /// Whether a sale is being held up by a trigger that sleeps.
+    pub fn is_in_a_sale(&self) -> bool {
+        let sql = "SELECT count(*) AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+        count(&mut self.database.connect(), sql) > 0
+    }
+
     /// Runs SQL as somebody outside the product would.
     pub fn sql(&self, sql: &str) {
         self.database.connect().batch_execute(sql).unwrap();

@@ -1,0 +1,182 @@
+//! What is sold together does not fall together.
+
+use std::time::Duration;
+
+use diesel::connection::SimpleConnection;
+use serde_json::json;
+
+use boxoffice::orders::{Caller, LineInput, OrderError, PurchaseInput, Request};
+
+use crate::support::{Shop, at_once, order, wait_until};
+
+/// Makes every sale stand still in the middle, so that what comes meanwhile is queued, until [`go_on`].
+fn stand_still(shop: &Shop) {
+    shop.sql(
+        "CREATE TABLE standstill AS SELECT true AS yes; \
+         CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+           WHILE EXISTS (SELECT FROM standstill) LOOP PERFORM pg_sleep(0.005); END LOOP; RETURN NULL; END $$; \
+         CREATE TRIGGER wait BEFORE INSERT ON orders FOR EACH STATEMENT EXECUTE FUNCTION wait()",
+    );
+}
+
+fn go_on(shop: &Shop) {
+    shop.sql("DELETE FROM standstill");
+}
+
+fn named(name: &str, quantity: i64) -> serde_json::Value {
+    let mut body = order(quantity);
+    body["buyer"]["name"] = json!(name);
+    body
+}
+
+#[test]
+fn an_order_that_the_database_refuses_takes_no_other_down_with_it() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 100)]);
+    shop.sql(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not Mallory'; END $$; \
+         CREATE TRIGGER refuse BEFORE INSERT ON orders FOR EACH ROW WHEN (NEW.buyer_name = 'Mallory') EXECUTE FUNCTION refuse()",
+    );
+    let replies = at_once(40, |number| {
+        let name = if number == 7 { "Mallory" } else { "Ada" };
+        shop.client.post("/api/v1/events/gala/orders", &named(name, 1))
+    });
+    assert_eq!(replies[7].status, 500);
+    assert_eq!(replies.iter().filter(|reply| reply.status == 201).count(), 39);
+    assert_eq!((shop.count("SOLD"), shop.orders()), (39, 39));
+}
+
+#[test]
+fn each_of_a_batch_gets_its_own_answer() {
+    let shop = Shop::open();
+    shop.event("gala", json!({"max_per_order": 20}), &[("standard", 4_500, 30)]);
+    let path = "/api/v1/events/gala/orders";
+    let replies = at_once(32, |number| match number % 4 {
+        0 => shop.client.post_keyed(path, "the-same", &order(2)),
+        1 => shop.client.post(path, &order(21)),
+        2 => shop.client.post(path, &crate::support::order_of(&[("balcony", 1)])),
+        _ => shop.client.post(path, &order(3)),
+    });
+    let statuses = |kind: usize| replies.iter().skip(kind).step_by(4).map(|reply| reply.status).collect::<Vec<_>>();
+    assert_eq!((statuses(0), statuses(1), statuses(2)), (vec![201; 8], vec![409; 8], vec![422; 8]));
+    assert_eq!(statuses(3), [201; 8]);
+    assert_eq!((shop.orders(), shop.count("SOLD")), (9, 2 + 8 * 3));
+}
+
+#[test]
+fn a_large_order_that_does_not_fit_does_not_stop_the_smaller_ones() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 20)]);
+    let replies = at_once(11, |number| shop.buy(if number == 0 { 21 } else { 2 }));
+    assert_eq!(replies[0].status, 409);
+    assert!(replies[1..].iter().all(|reply| reply.status == 201), "{replies:?}");
+}
+
+#[test]
+fn a_buyer_who_hung_up_is_served_and_finds_the_order_by_key() {
+    use std::{io::Write, net::TcpStream};
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 5)]);
+    stand_still(&shop);
+    let body = order(2).to_string();
+    let mut stream = TcpStream::connect(shop.client.base.trim_start_matches("http://")).unwrap();
+    write!(
+        stream,
+        "POST /api/v1/events/gala/orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nIdempotency-Key: gone\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        shop.key,
+        body.len()
+    )
+    .unwrap();
+    wait_until("the sale is under way", || shop.is_in_a_sale());
+    drop(stream);
+    go_on(&shop);
+    wait_until("the order is stored", || shop.orders() == 1);
+    assert_eq!(shop.client.post_keyed("/api/v1/events/gala/orders", "gone", &order(2)).status, 201);
+    assert_eq!((shop.orders(), shop.count("SOLD")), (1, 2));
+}
+
+fn request() -> Request {
+    let input = PurchaseInput {
+        buyer_name: Some("Ada".into()),
+        buyer_email: Some("ada@example.org".into()),
+        lines: vec![LineInput { ticket_type: Some("standard".into()), quantity: Some(1) }],
+        accept_fewer: false,
+    };
+    Request { purchase: input.parse().unwrap(), caller: Caller::Web, key: None }
+}
+
+/// Lets `buyers` buy at a desk of the test's own while it cannot commit, calls `meanwhile` when it stands still, and counts sold and busy.
+fn crowd(shop: &Shop, buyers: usize, meanwhile: impl FnOnce(&boxoffice::orders::Desk)) -> (usize, usize) {
+    let desk = boxoffice::orders::Desk::open(shop.db(), &shop.clock, boxoffice::orders::SaleLimits::default());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    stand_still(shop);
+    let sales: Vec<_> = (0..buyers)
+        .map(|_| {
+            let desk = desk.clone();
+            runtime.spawn(async move { desk.sell("gala".to_owned(), request()).await })
+        })
+        .collect();
+    wait_until("the first sale is under way", || shop.is_in_a_sale());
+    wait_until("whoever finds the queue full is turned away", || sales.iter().filter(|sale| sale.is_finished()).count() + 4_224 >= buyers);
+    go_on(shop);
+    meanwhile(&desk);
+    let outcomes: Vec<_> = sales.into_iter().map(|sale| runtime.block_on(sale).unwrap()).collect();
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let sold = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let busy = outcomes.iter().filter(|outcome| matches!(outcome, Err(OrderError::Db(boxoffice::db::DbError::Busy(_))))).count();
+    (sold, busy)
+}
+
+#[test]
+fn a_full_queue_turns_away_at_once_and_serves_everybody_in_it() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 6_000)]);
+    let (sold, busy) = crowd(&shop, 5_000, |_| {});
+    // 4,096 in the queue, and up to a batch of 128 that was taken from it before.
+    assert_eq!(sold + busy, 5_000);
+    assert!((4_097..=4_224).contains(&sold), "{sold}");
+    assert_eq!(shop.orders(), i64::try_from(sold).unwrap());
+}
+
+#[test]
+fn a_desk_that_closes_serves_what_is_queued() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 500)]);
+    let (sold, busy) = crowd(&shop, 300, boxoffice::orders::Desk::close);
+    assert_eq!((sold, busy, shop.orders()), (300, 0, 300));
+}
+
+#[test]
+fn a_table_that_somebody_keeps_makes_the_desk_busy_and_not_for_minutes() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 50)]);
+    let mut holder = shop.database.connect();
+    holder.batch_execute("BEGIN; LOCK TABLE orders IN EXCLUSIVE MODE").unwrap();
+    let replies = at_once(40, |_| shop.buy(1));
+    assert!(replies.iter().all(|reply| reply.status == 503 && reply.code() == "busy"), "{replies:?}");
+    holder.batch_execute("ROLLBACK").unwrap();
+    assert_eq!(shop.buy(1).status, 201);
+}
+
+#[test]
+fn a_key_that_a_transaction_elsewhere_keeps_is_in_progress_and_stops_nobody_else() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 50)]);
+    let path = "/api/v1/events/gala/orders";
+    let first = shop.client.post_keyed(path, "first", &order(1)).json();
+    let mut holder = shop.database.connect();
+    // The same partner's key, being stored by another process that takes its time.
+    holder
+        .batch_execute(&format!(
+            "BEGIN; INSERT INTO orders SELECT (jsonb_populate_record(o, jsonb_build_object('id', gen_random_uuid(), 'idempotency_key', 'slow', \
+             'status', 'CANCELLED', 'positions', '{{49}}'::int[]))).* FROM orders o WHERE id = '{}'",
+            first["id"].as_str().unwrap()
+        ))
+        .unwrap();
+    let replies = at_once(10, |number| if number == 0 { shop.client.post_keyed(path, "slow", &order(1)) } else { shop.buy(1) });
+    assert_eq!((replies[0].status, replies[0].code().as_str()), (409, "idempotency_in_progress"), "{:?}", replies[0]);
+    assert!(replies[1..].iter().all(|reply| reply.status == 201), "{replies:?}");
+    holder.batch_execute("ROLLBACK").unwrap();
+    assert_eq!(shop.client.post_keyed(path, "slow", &order(1)).status, 201);
+}

@@ -1,0 +1,8 @@
+//! The tables, their plans and the rules of the house: what a change can break without any request failing.
+
+mod catalog;
+mod map;
+mod migrations;
+mod plans;
+mod trap;
+mod whole_schema;
