@@ -7,7 +7,7 @@ mod key_ring;
 mod queries;
 pub mod rules;
 
-use std::str::FromStr;
+use std::{str::FromStr, sync::OnceLock};
 
 use argon2::{
     Argon2,
@@ -162,17 +162,18 @@ pub fn any_admin(conn: &mut PgConnection) -> Result<bool, DbError> {
 pub fn log_in(conn: &mut PgConnection, now: DateTime<Utc>, email: &str, password: &str) -> Result<String, AccountError> {
     let email = Email::parse(email).map(|email| email.lower()).unwrap_or_default();
     let admin = queries::admin(conn, &email)?;
-    // A hash that no password has, so that an unknown address takes as long as a wrong password.
-    let nobody = hash_password(&new_secret());
-    let hash = match (&admin, nobody) {
-        (Some((_, hash)), _) => hash.clone(),
-        (None, nobody) => nobody?,
-    };
+    let hash = admin.as_ref().map_or_else(nobody, |(_, hash)| hash.clone());
     let is_right = verify_password(password, &hash);
     match admin {
         Some((id, _)) if is_right => open_session(conn, now, id),
         _ => Err(AccountError::WrongLogin),
     }
+}
+
+/// A hash that no password has, so that an unknown address takes as long as a wrong password. Made once: making it takes that long too.
+fn nobody() -> String {
+    static NOBODY: OnceLock<String> = OnceLock::new();
+    NOBODY.get_or_init(|| hash_password(&new_secret()).unwrap_or_default()).clone()
 }
 
 /// Opens a session for an admin who was let in by other means than a password: the one-time link.

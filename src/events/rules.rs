@@ -164,7 +164,7 @@ impl EventInput {
         let slug = errors.check(
             "slug",
             self.slug.as_deref().and_then(parse_slug),
-            "must be lower-case letters, digits and single hyphens, at most 80, like summer-gala",
+            "must be lower-case letters, digits and single hyphens, at most 80, like summer-gala; new is taken",
         );
         let name = errors.check(
             "name",
@@ -276,10 +276,13 @@ fn order_limit(limit: i64) -> Option<i32> {
     i32::try_from(limit).ok().filter(|limit| (1..=ORDER_LIMIT_MAX).contains(limit))
 }
 
+/// Slugs that are addresses of something else: `/admin/events/new`.
+const RESERVED_SLUGS: [&str; 1] = ["new"];
+
 /// Reads a slug.
 #[must_use]
 pub fn parse_slug(text: &str) -> Option<String> {
-    words_joined_by(text.trim(), "-", SLUG_MAX)
+    words_joined_by(text.trim(), "-", SLUG_MAX).filter(|slug| !RESERVED_SLUGS.contains(&slug.as_str()))
 }
 
 /// Reads a ticket type's code; case and the spaces around it do not matter.
@@ -357,7 +360,7 @@ mod tests {
     fn slugs_and_codes() {
         assert_eq!(parse_slug("summer-gala-2027"), Some("summer-gala-2027".to_owned()));
         assert_eq!(parse_code(" VIP_front "), Some("vip_front".to_owned()));
-        for wrong in ["", "-a", "a-", "a--b", "Gala", "a b", "ü", &"a".repeat(81)] {
+        for wrong in ["", "new", "-a", "a-", "a--b", "Gala", "a b", "ü", &"a".repeat(81)] {
             assert_eq!(parse_slug(wrong), None, "{wrong:?}");
         }
     }

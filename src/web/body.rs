@@ -24,7 +24,7 @@ pub(super) async fn read(mut payload: Payload, bytes_max: usize, wait: Duration)
         while let Some(chunk) = payload.next().await {
             let chunk = chunk.map_err(|_| Problem::invalid(&FieldErrors::one("body", "broke off before its end")))?;
             if body.len() + chunk.len() > bytes_max {
-                let detail = format!("The body is larger than {bytes_max} bytes, the most that is taken here.");
+                let detail = format!("The body is larger than {} KiB, the most that is taken here.", bytes_max / 1_024);
                 return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", detail));
             }
             body.extend_from_slice(&chunk);

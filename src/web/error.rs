@@ -13,7 +13,7 @@ use actix_web::{
 };
 use serde_json::{Map, Value, json};
 use tracing::Span;
-use tracing_actix_web::{DefaultRootSpanBuilder, RequestId, RootSpanBuilder};
+use tracing_actix_web::{RequestId, RootSpanBuilder};
 
 use super::pages;
 use crate::{
@@ -268,17 +268,17 @@ fn shortage(short: Short, shortages: &[Shortage]) -> Problem {
     problem.member("ticket_type", name).member("requested", requested).member("available", available).member("shortages", json!(shortages))
 }
 
-/// Gives each request its root span, and leaves it to [`render`] to log causes: once, and with what is known of them.
+/// Gives each request its root span. The path goes into it and not the query, which in a buyer's link is a secret; causes are left to
+/// [`log`].
 pub struct RequestSpan;
 
 impl RootSpanBuilder for RequestSpan {
     fn on_request_start(request: &ServiceRequest) -> Span {
-        tracing_actix_web::root_span!(level = tracing::Level::INFO, request)
+        let request_id = request.extensions().get::<RequestId>().map(ToString::to_string).unwrap_or_default();
+        tracing::info_span!("request", request_id, method = request.method().as_str(), path = request.path())
     }
 
-    fn on_request_end<B: MessageBody>(span: Span, outcome: &Result<ServiceResponse<B>, Error>) {
-        DefaultRootSpanBuilder::on_request_end(span, outcome);
-    }
+    fn on_request_end<B: MessageBody>(_: Span, _: &Result<ServiceResponse<B>, Error>) {}
 }
 
 /// The id of a request, in every line of its log and in every answer.

@@ -1,8 +1,9 @@
 //! Every URL, on one page.
 
 use actix_web::{
+    Route, guard,
     middleware::from_fn,
-    web::{self, ServiceConfig, get, post, resource, scope},
+    web::{self, ServiceConfig, post, resource, scope},
 };
 
 use super::{api, error, health, pages};
@@ -13,47 +14,54 @@ pub fn configure(config: &mut ServiceConfig) {
         .service(
             scope("/api/v1")
                 .wrap(from_fn(error::problems_as_json))
-                .service(resource("/events").route(get().to(api::events::list)).route(post().to(api::events::create)))
-                .service(resource("/events/{slug}").route(get().to(api::events::show)).route(web::patch().to(api::events::update)))
-                .service(resource("/events/{slug}/availability").route(get().to(api::events::availability)))
+                .service(resource("/events").route(read().to(api::events::list)).route(post().to(api::events::create)))
+                .service(resource("/events/{slug}").route(read().to(api::events::show)).route(web::patch().to(api::events::update)))
+                .service(resource("/events/{slug}/availability").route(read().to(api::events::availability)))
                 .service(resource("/events/{slug}/ticket-types").route(post().to(api::events::add_ticket_type)))
                 .service(resource("/events/{slug}/inventory").route(post().to(api::inventory::load)))
-                .service(resource("/events/{slug}/orders").route(get().to(api::orders::list)).route(post().to(api::orders::create)))
-                .service(resource("/events/{slug}/orders/{id}").route(get().to(api::orders::show)))
+                .service(resource("/events/{slug}/orders").route(read().to(api::orders::list)).route(post().to(api::orders::create)))
+                .service(resource("/events/{slug}/orders/{id}").route(read().to(api::orders::show)))
                 .default_service(web::to(api::not_found)),
         )
         .service(
             scope("")
                 .wrap(from_fn(error::problems_as_pages))
-                .service(resource("/livez").route(get().to(health::live)))
-                .service(resource("/readyz").route(get().to(health::ready)))
-                .service(resource("/static/{name}").route(get().to(pages::assets::show)))
-                .service(resource("/").route(get().to(pages::events::list)))
-                .service(resource("/events/{slug}").route(get().to(pages::events::show)))
-                .service(resource("/events/{slug}/orders").route(get().to(pages::orders::to_event)).route(post().to(pages::orders::create)))
-                .service(resource("/events/{slug}/orders/{id}").route(get().to(pages::orders::show)))
-                .service(resource("/admin").route(get().to(pages::admin::home)))
-                .service(resource("/admin/setup").route(get().to(pages::login::setup_form)).route(post().to(pages::login::set_up)))
-                .service(resource("/admin/login").route(get().to(pages::login::form)).route(post().to(pages::login::log_in)))
-                .service(resource("/admin/logout").route(get().to(pages::admin::to_home)).route(post().to(pages::login::log_out)))
-                .service(resource("/admin/events/new").route(get().to(pages::admin::new_event)))
-                .service(resource("/admin/events").route(get().to(pages::admin::to_home)).route(post().to(pages::admin::create_event)))
-                .service(resource("/admin/events/{slug}").route(get().to(pages::admin::event)))
+                .service(resource("/livez").route(read().to(health::live)))
+                .service(resource("/readyz").route(read().to(health::ready)))
+                .service(resource("/static/{name}").route(read().to(pages::assets::show)))
+                .service(resource("/").route(read().to(pages::events::list)))
+                .service(resource("/events/{slug}").route(read().to(pages::events::show)))
+                .service(
+                    resource("/events/{slug}/orders").route(read().to(pages::orders::to_event)).route(post().to(pages::orders::create)),
+                )
+                .service(resource("/events/{slug}/orders/{id}").route(read().to(pages::orders::show)))
+                .service(resource("/admin").route(read().to(pages::admin::home)))
+                .service(resource("/admin/setup").route(read().to(pages::login::setup_form)).route(post().to(pages::login::set_up)))
+                .service(resource("/admin/login").route(read().to(pages::login::form)).route(post().to(pages::login::log_in)))
+                .service(resource("/admin/logout").route(read().to(pages::admin::to_home)).route(post().to(pages::login::log_out)))
+                .service(resource("/admin/events/new").route(read().to(pages::admin::new_event)))
+                .service(resource("/admin/events").route(read().to(pages::admin::to_home)).route(post().to(pages::admin::create_event)))
+                .service(resource("/admin/events/{slug}").route(read().to(pages::admin::event)))
                 .service(
                     resource("/admin/events/{slug}/edit")
-                        .route(get().to(pages::admin::edit_event))
+                        .route(read().to(pages::admin::edit_event))
                         .route(post().to(pages::admin::update_event)),
                 )
                 .service(
                     resource("/admin/events/{slug}/ticket-types")
-                        .route(get().to(pages::admin::to_event))
+                        .route(read().to(pages::admin::to_event))
                         .route(post().to(pages::admin::add_ticket_type)),
                 )
                 .service(
                     resource("/admin/events/{slug}/inventory")
-                        .route(get().to(pages::admin::to_event))
+                        .route(read().to(pages::admin::to_event))
                         .route(post().to(pages::inventory::load)),
                 )
                 .default_service(web::to(pages::not_found)),
         );
+}
+
+/// GET, and HEAD, which asks for the same without the body.
+fn read() -> Route {
+    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
 }

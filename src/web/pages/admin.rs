@@ -6,74 +6,30 @@ use actix_web::{
     web::{Data, Path, Payload, Query},
 };
 use askama::Template;
-use chrono::DateTime;
-use chrono_tz::Tz;
 use serde::Deserialize;
 
 use super::{
     Keep,
     dashboard::{self, Dashboard, Shown},
+    event_form,
     form::{Filled, Form},
     login::{self, Frame},
     number, page, see_other, thousandths,
-    time::{When, for_input},
+    time::When,
 };
 use crate::{
     accounts::AdminSession,
     app::App,
-    events::{self, Event, EventError, EventInput, EventState, NewTicketType, Programme, TicketTypeInput, rules},
+    events::{self, Event, EventError, EventInput, EventState, Programme, rules},
     ids::OrderId,
     input::FieldErrors,
     inventory,
-    money::{Currency, parse_amount},
     orders::{self, Takings},
     web::{
         auth,
         error::{self, Problem},
     },
 };
-
-/// Zones that the form suggests; any other of the IANA's may be typed.
-const ZONES: [&str; 36] = [
-    "UTC",
-    "Europe/London",
-    "Europe/Dublin",
-    "Europe/Lisbon",
-    "Europe/Madrid",
-    "Europe/Paris",
-    "Europe/Brussels",
-    "Europe/Amsterdam",
-    "Europe/Berlin",
-    "Europe/Zurich",
-    "Europe/Vienna",
-    "Europe/Rome",
-    "Europe/Prague",
-    "Europe/Warsaw",
-    "Europe/Copenhagen",
-    "Europe/Oslo",
-    "Europe/Stockholm",
-    "Europe/Helsinki",
-    "Europe/Athens",
-    "Europe/Kyiv",
-    "Europe/Istanbul",
-    "America/New_York",
-    "America/Chicago",
-    "America/Denver",
-    "America/Los_Angeles",
-    "America/Toronto",
-    "America/Mexico_City",
-    "America/Sao_Paulo",
-    "Africa/Johannesburg",
-    "Africa/Lagos",
-    "Asia/Dubai",
-    "Asia/Kolkata",
-    "Asia/Singapore",
-    "Asia/Tokyo",
-    "Australia/Sydney",
-    "Pacific/Auckland",
-];
-/// Currencies that the form suggests.
-const CURRENCIES: [&str; 12] = ["EUR", "USD", "GBP", "CHF", "SEK", "NOK", "DKK", "PLN", "CAD", "AUD", "INR", "JPY"];
 
 #[derive(Template)]
 #[template(path = "admin/home.html")]
@@ -143,69 +99,6 @@ pub(super) fn tone(state: EventState) -> &'static str {
     }
 }
 
-#[derive(Template)]
-#[template(path = "admin/event_form.html")]
-struct EventForm<'a> {
-    frame: Frame,
-    /// The event that is changed; none for a new one.
-    slug: Option<&'a str>,
-    form: Filled,
-    states: Vec<StateChoice>,
-    zones: &'static [&'static str],
-    currencies: &'static [&'static str],
-}
-
-struct StateChoice {
-    name: &'static str,
-    label: &'static str,
-    chosen: bool,
-}
-
-/// The fields that have a place for their error; what is wrong elsewhere is told on top.
-const EVENT_FIELDS: [&str; 14] = [
-    "name",
-    "slug",
-    "venue",
-    "starts_at",
-    "time_zone",
-    "currency",
-    "sales_open_at",
-    "sales_close_at",
-    "state",
-    "max_per_order",
-    "show_counts",
-    "type_name",
-    "type_code",
-    "type_price",
-];
-
-impl EventForm<'_> {
-    /// What is wrong with no field of the form.
-    fn other_errors(&self) -> Vec<String> {
-        self.form.other_errors(&EVENT_FIELDS)
-    }
-}
-
-fn event_form(session: &AdminSession, slug: Option<&str>, form: Form, errors: FieldErrors) -> Result<HttpResponse, Problem> {
-    let status = if errors.as_slice().is_empty() {
-        StatusCode::OK
-    } else {
-        let problem = Problem::invalid(&errors);
-        error::log(&problem);
-        problem.status
-    };
-    let choice = |state: EventState| StateChoice { name: state.name(), label: state.label(), chosen: form.text("state") == state.name() };
-    let template = EventForm {
-        frame: session.into(),
-        slug,
-        states: EventState::ALL.into_iter().map(choice).collect(),
-        form: Filled::new(form, errors),
-        zones: &ZONES,
-        currencies: &CURRENCIES,
-    };
-    page(status, Keep::Nothing, &template)
-}
-
 /// `GET /admin/events/new`.
 pub(in crate::web) async fn new_event(app: Data<App>, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let session = match login::admin(&app, &request).await? {
@@ -217,7 +110,7 @@ pub(in crate::web) async fn new_event(app: Data<App>, request: HttpRequest) -> R
         .with("show_counts", "true")
         .with("currency", "EUR")
         .with("max_per_order", rules::ORDER_LIMIT_DEFAULT.to_string());
-    event_form(&session, None, fresh, FieldErrors::new())
+    event_form::show(&session, None, fresh, FieldErrors::new())
 }
 
 /// `GET /admin/events`: where the address bar stands when the form of a new event came back.
@@ -233,9 +126,9 @@ pub(in crate::web) async fn create_event(app: Data<App>, request: HttpRequest, p
     };
     let form = Form::read(&app, &request, payload).await?;
     auth::check_csrf(&session, form.text("csrf_token"))?;
-    let (new, ticket_type) = match parse_new(&form) {
+    let (new, ticket_type) = match event_form::parse_new(&form) {
         Ok(parsed) => parsed,
-        Err(errors) => return event_form(&session, None, form, errors),
+        Err(errors) => return event_form::show(&session, None, form, errors),
     };
     let now = app.clock.now();
     let created = app.db.run(move |conn| {
@@ -247,160 +140,9 @@ pub(in crate::web) async fn create_event(app: Data<App>, request: HttpRequest, p
     });
     match created.await {
         Ok(event) => Ok(see_other(&format!("/admin/events/{}?done=created", event.slug))),
-        Err(EventError::Invalid(errors)) => event_form(&session, None, form, errors),
+        Err(EventError::Invalid(errors)) => event_form::show(&session, None, form, errors),
         Err(error) => Err(error.into()),
     }
-}
-
-fn parse_new(form: &Form) -> Result<(events::NewEvent, Option<NewTicketType>), FieldErrors> {
-    let mut input = EventInput { currency: form.filled("currency"), ..EventInput::default() };
-    fill(&mut input, form);
-    input.slug = Some(form.filled("slug").unwrap_or_else(|| words_of(form.text("name"), rules::SLUG_MAX)));
-    let event = input.parse();
-    let ticket_type = first_type(form);
-    match (event, ticket_type) {
-        (Ok(event), Ok(ticket_type)) => Ok((event, ticket_type)),
-        (event, ticket_type) => Err(both(in_page_words(event.err()), ticket_type.err(), form.filled("slug").is_some())),
-    }
-}
-
-/// The errors of two parts of a form. A name that is missing leaves no address to be made of it, which need not be told too.
-fn both(event: FieldErrors, ticket_type: Option<FieldErrors>, slug_was_typed: bool) -> FieldErrors {
-    let mut all = FieldErrors::new();
-    let tells_slug = slug_was_typed || event.of("name").is_none();
-    for error in event.as_slice().iter().filter(|error| tells_slug || error.field != "slug") {
-        all.add(error.field.clone(), error.message.clone());
-    }
-    for error in ticket_type.iter().flat_map(FieldErrors::as_slice) {
-        all.add(format!("type_{}", error.field), error.message.clone());
-    }
-    all
-}
-
-/// The same errors, for a reader who sees labels and pickers, not names and RFC 3339.
-fn in_page_words(errors: Option<FieldErrors>) -> FieldErrors {
-    let mut told = FieldErrors::new();
-    for error in errors.iter().flat_map(FieldErrors::as_slice) {
-        let message = match error.message.as_str() {
-            message if message.starts_with("must be a time") => "is not a time that exists there: a clock change skips it",
-            "must be after sales_open_at" => "must be after the moment when the sale opens",
-            message => message,
-        };
-        told.add(error.field.clone(), message);
-    }
-    told
-}
-
-fn first_type(form: &Form) -> Result<Option<NewTicketType>, FieldErrors> {
-    let typed = ["name", "code", "price"].map(|field| form.filled(&format!("type_{field}")));
-    if typed.iter().all(Option::is_none) {
-        return Ok(None);
-    }
-    let [name, code, price] = typed;
-    ticket_type(name, code, price, Currency::parse(form.text("currency"))).map(Some)
-}
-
-/// Reads a ticket type as typed. A code that was left empty is made of the name.
-fn ticket_type(
-    name: Option<String>,
-    code: Option<String>,
-    price: Option<String>,
-    currency: Option<Currency>,
-) -> Result<NewTicketType, FieldErrors> {
-    let code_was_typed = code.is_some();
-    let price_minor = price.as_deref().zip(currency).and_then(|(price, currency)| parse_amount(price, currency));
-    let input = TicketTypeInput {
-        code: Some(code.unwrap_or_else(|| words_of(name.as_deref().unwrap_or_default(), rules::CODE_MAX))),
-        name: Some(name.clone().unwrap_or_default()),
-        price_minor,
-    };
-    input.parse().map_err(|errors| {
-        let mut told = FieldErrors::new();
-        for error in errors.as_slice() {
-            match error.field.as_str() {
-                "price_minor" => told.add("price", price_expected(currency)),
-                "code" if !code_was_typed && name.is_none() => {}
-                field => told.add(field, error.message.clone()),
-            }
-        }
-        told
-    })
-}
-
-fn price_expected(currency: Option<Currency>) -> &'static str {
-    match currency.map(Currency::decimals) {
-        Some(0) => "must be an amount without decimals, like 4500",
-        Some(3) => "must be an amount like 45.500",
-        _ => "must be an amount like 45.00",
-    }
-}
-
-/// A slug or a code that says what `name` says: its letters and digits, joined by hyphens.
-fn words_of(name: &str, bytes_max: usize) -> String {
-    let mut words = String::new();
-    for letter in name.to_lowercase().chars() {
-        let plain = plain(letter);
-        if plain.is_empty() {
-            if !words.is_empty() && !words.ends_with('-') {
-                words.push('-');
-            }
-        } else if words.len() + plain.len() <= bytes_max {
-            words.push_str(&plain);
-        }
-    }
-    words.truncate(bytes_max);
-    words.trim_end_matches('-').to_owned()
-}
-
-/// A letter without its accents, as it is written where there are none.
-fn plain(letter: char) -> String {
-    let plain = match letter {
-        'a'..='z' | '0'..='9' => return letter.to_string(),
-        'ä' | 'æ' => "ae",
-        'ö' | 'ø' | 'œ' => "oe",
-        'ü' => "ue",
-        'ß' => "ss",
-        'à' | 'á' | 'â' | 'ã' | 'å' | 'ą' => "a",
-        'ç' | 'č' | 'ć' => "c",
-        'è' | 'é' | 'ê' | 'ë' | 'ę' | 'ě' => "e",
-        'ì' | 'í' | 'î' | 'ï' => "i",
-        'ł' => "l",
-        'ñ' | 'ń' | 'ň' => "n",
-        'ò' | 'ó' | 'ô' | 'õ' => "o",
-        'ř' => "r",
-        'ś' | 'š' => "s",
-        'ù' | 'ú' | 'û' | 'ů' => "u",
-        'ý' => "y",
-        'ź' | 'ż' | 'ž' => "z",
-        _ => "",
-    };
-    plain.to_owned()
-}
-
-/// Puts what was typed into `input`.
-fn fill(input: &mut EventInput, form: &Form) {
-    let zone_before: Option<Tz> = input.time_zone.as_deref().and_then(|zone| zone.parse().ok());
-    let zone = form.text("time_zone").to_owned();
-    let same_zone = zone_before.filter(|before| before.name() == zone);
-    input.name = Some(form.text("name").to_owned());
-    input.venue = form.filled("venue");
-    set_moment(&mut input.starts_at, form.text("starts_at"), same_zone);
-    set_moment(&mut input.sales_open_at, form.text("sales_open_at"), same_zone);
-    set_moment(&mut input.sales_close_at, form.text("sales_close_at"), same_zone);
-    input.time_zone = Some(zone);
-    input.state = Some(form.text("state").to_owned());
-    input.max_per_order = form.number("max_per_order");
-    input.show_counts = Some(form.ticked("show_counts"));
-}
-
-/// A moment that was left as it was shown stays what it was: the form shows neither its seconds nor which of two equal local times
-/// it is, on the night when clocks are set back.
-fn set_moment(moment: &mut Option<String>, typed: &str, same_zone: Option<Tz>) {
-    let shown = moment.as_deref().and_then(|moment| DateTime::parse_from_rfc3339(moment).ok()).zip(same_zone);
-    if shown.is_some_and(|(moment, zone)| for_input(moment.to_utc(), zone) == typed) {
-        return;
-    }
-    *moment = Some(typed.to_owned()).filter(|typed| !typed.is_empty());
 }
 
 /// `GET /admin/events/{slug}/edit`.
@@ -411,22 +153,7 @@ pub(in crate::web) async fn edit_event(app: Data<App>, request: HttpRequest, slu
     };
     let slug = slug.into_inner();
     let Programme { event, .. } = app.db.run(move |conn| events::programme(conn, &slug)).await?;
-    event_form(&session, Some(&event.slug), form_of(&event), FieldErrors::new())
-}
-
-fn form_of(event: &Event) -> Form {
-    let moment = |moment: Option<_>| moment.map(|moment| for_input(moment, event.time_zone)).unwrap_or_default();
-    Form::default()
-        .with("name", event.name.clone())
-        .with("venue", event.venue.clone().unwrap_or_default())
-        .with("starts_at", moment(event.starts_at))
-        .with("time_zone", event.time_zone.name())
-        .with("currency", event.currency.code())
-        .with("sales_open_at", moment(event.sales_open_at))
-        .with("sales_close_at", moment(event.sales_close_at))
-        .with("state", event.state.name())
-        .with("max_per_order", event.max_per_order.to_string())
-        .with("show_counts", event.show_counts.to_string())
+    event_form::show(&session, Some(&event.slug), event_form::form_of(&event), FieldErrors::new())
 }
 
 /// `POST /admin/events/{slug}/edit`.
@@ -445,13 +172,13 @@ pub(in crate::web) async fn update_event(
     let (slug, typed) = (slug.into_inner(), form.clone());
     let event = slug.clone();
     let change = move |input: &mut EventInput| {
-        fill(input, &typed);
+        event_form::fill(input, &typed);
         // An event that exists has a limit: a field that was emptied is told, and not filled with the default.
         input.max_per_order = input.max_per_order.or(Some(-1));
     };
     match app.db.run(move |conn| events::update(conn, &event, change)).await {
         Ok(event) => Ok(see_other(&format!("/admin/events/{}?done=saved", event.slug))),
-        Err(EventError::Invalid(errors)) => event_form(&session, Some(&slug), form, in_page_words(Some(errors))),
+        Err(EventError::Invalid(errors)) => event_form::show(&session, Some(&slug), form, event_form::in_page_words(Some(errors))),
         Err(error) => Err(error.into()),
     }
 }
@@ -510,7 +237,7 @@ pub(in crate::web) async fn add_ticket_type(
     auth::check_csrf(&session, form.text("csrf_token"))?;
     let dashboard = dashboard::read(&app, &session, &slug, None, None).await?;
     let currency = dashboard.programme().event.currency;
-    let parsed = ticket_type(form.filled("name"), form.filled("code"), form.filled("price"), Some(currency));
+    let parsed = event_form::ticket_type(form.filled("name"), form.filled("code"), form.filled("price"), Some(currency));
     let new = match parsed {
         Ok(new) => new,
         Err(errors) => return type_again(dashboard, &session, form, errors),
@@ -528,40 +255,4 @@ fn type_again(dashboard: Dashboard, session: &AdminSession, form: Form, errors: 
     let problem = Problem::invalid(&errors);
     error::log(&problem);
     dashboard.render(session, problem.status, Shown { ticket_type: Filled::new(form, errors), ..Shown::default() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_makes_an_address() {
-        assert_eq!(words_of("Summer Gala 2027!", 80), "summer-gala-2027");
-        assert_eq!(words_of("  Über den Wolken — Café  ", 80), "ueber-den-wolken-cafe");
-        assert_eq!(words_of("日本", 80), "");
-        assert!(rules::parse_slug(&words_of(&"ab ".repeat(60), 80)).is_some());
-    }
-
-    #[test]
-    fn a_moment_that_was_not_touched_stays_to_the_second() {
-        let before = Some("2027-10-31T01:30:45+00:00".to_owned());
-        let mut moment = before.clone();
-        set_moment(&mut moment, "2027-10-31T02:30", Some(Tz::Europe__Berlin));
-        assert_eq!(moment, before);
-        set_moment(&mut moment, "2027-10-31T03:30", Some(Tz::Europe__Berlin));
-        assert_eq!(moment.as_deref(), Some("2027-10-31T03:30"));
-        set_moment(&mut moment, "", None);
-        assert_eq!(moment, None);
-    }
-
-    #[test]
-    fn a_ticket_type_needs_a_name_and_a_price_and_makes_its_own_code() {
-        let eur = Currency::parse("EUR");
-        let some = |text: &str| Some(text.to_owned());
-        let standard = ticket_type(some("Standard seat"), None, some("45"), eur).unwrap();
-        assert_eq!((standard.code.as_str(), standard.price_minor), ("standard-seat", 4_500));
-        let errors = ticket_type(None, None, some("4,5"), eur).unwrap_err();
-        let fields: Vec<&str> = errors.as_slice().iter().map(|error| error.field.as_str()).collect();
-        assert_eq!(fields, ["name", "price"]);
-    }
 }

@@ -11,9 +11,11 @@ use askama::Template;
 use chrono::{DateTime, Utc};
 
 use super::{
-    Keep, number,
-    orders::{Basket, Notice},
-    page, thousandths,
+    Keep,
+    basket::Basket,
+    number, page,
+    refusal::Notice,
+    thousandths,
     time::{When, with_zone},
 };
 use crate::{

@@ -64,7 +64,7 @@ pub(in crate::web) async fn load(
     let dry_run = form.text("action") != "load";
     let load = Load { event: slug.clone(), stock, by: LoadedBy::Admin(session.admin), key: Some(key), dry_run };
     let now = app.clock.now();
-    match app.db.run(move |conn| inventory::load(conn, now, &load)).await {
+    match app.db.run_within(inventory::LOAD_TIME_MAX, move |conn| inventory::load(conn, now, &load)).await {
         Ok(report) if !dry_run => Ok(see_other(&format!("/admin/events/{}?load={}", report.event, form.text("form_key")))),
         Ok(report) => checked(&app, &session, &slug, kind, form, &report).await,
         Err(error) => refuse(&app, &session, &slug, kind, form, error).await,

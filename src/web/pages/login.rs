@@ -35,13 +35,19 @@ use crate::{
 static HASHERS: Semaphore = Semaphore::const_new(2);
 /// Longest wait for a turn; after it, the answer is "try again".
 const HASH_WAIT: Duration = Duration::from_secs(3);
+/// When to try again after that, in seconds.
+const RETRY_SECS: u32 = 2;
 /// Where admins begin.
 const HOME: &str = "/admin";
 
 async fn turn_to_hash() -> Result<SemaphorePermit<'static>, Problem> {
     match timeout(HASH_WAIT, HASHERS.acquire()).await {
         Ok(Ok(permit)) => Ok(permit),
-        _ => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Many people are logging in at this moment.")),
+        _ => {
+            let mut busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Many people are logging in at this moment.");
+            busy.retry_after_secs = Some(RETRY_SECS);
+            Err(busy)
+        }
     }
 }
 
@@ -190,7 +196,7 @@ pub(in crate::web) async fn set_up(app: Data<App>, request: HttpRequest, payload
     let token = app.db.run(move |conn| {
         let _turn = turn;
         let admin = accounts::set_first_admin(conn, now, &new)?;
-        accounts::open_session(conn, now, admin).map_err(AccountError::from)
+        accounts::open_session(conn, now, admin)
     });
     match token.await {
         Ok(token) => Ok(welcome(&app, token, HOME)),

@@ -4,12 +4,15 @@
 
 pub mod admin;
 pub mod assets;
+mod basket;
 mod dashboard;
+mod event_form;
 pub mod events;
 mod form;
 pub mod inventory;
 pub mod login;
 pub mod orders;
+mod refusal;
 mod time;
 
 use actix_web::{

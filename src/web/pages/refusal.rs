@@ -1,0 +1,278 @@
+//! Why there is no order, in words for its buyer, and what they can do about it.
+
+use super::{basket::Basket, number, tickets};
+use crate::{
+    events::Programme,
+    ids::new_secret,
+    orders::{OrderError, Purchase, Short, Shortage, rules},
+};
+
+/// What stands above the form when it comes back.
+pub(super) struct Notice {
+    pub(super) tone: &'static str,
+    pub(super) title: String,
+    pub(super) lines: Vec<String>,
+    pub(super) links: Vec<FieldLink>,
+    pub(super) offer: Option<Offer>,
+}
+
+/// One thing that is wrong, with the id of its field, if it has one.
+pub(super) struct FieldLink {
+    pub(super) id: String,
+    pub(super) text: String,
+}
+
+/// A button that sends a form of hidden fields.
+pub(super) struct Offer {
+    pub(super) button: String,
+    pub(super) fields: Vec<(String, String)>,
+}
+
+impl Notice {
+    fn new(title: impl Into<String>, lines: Vec<String>) -> Self {
+        Self { tone: "warn", title: title.into(), lines, links: Vec::new(), offer: None }
+    }
+}
+
+/// What to say of a refusal; also makes `basket` ready to be sent again.
+pub(super) fn notice(programme: &Programme, basket: &mut Basket, refusal: &OrderError) -> Option<Notice> {
+    match refusal {
+        OrderError::Invalid(errors) => {
+            let links = basket.note(programme, errors);
+            if rules::parse_key(&basket.form_key).is_none() {
+                basket.form_key = new_secret();
+            }
+            let title = if links.len() == 1 { "One thing is not right yet" } else { "A few things are not right yet" };
+            Some(Notice { tone: "bad", links, ..Notice::new(title, vec!["Nothing has been bought.".to_owned()]) })
+        }
+        OrderError::LimitExceeded { limit, requested } => {
+            let title = format!("At most {} an order", tickets(*limit));
+            let asked = format!("You asked for {}. Choose fewer, and send it again. Nothing has been bought.", number(*requested));
+            Some(Notice::new(title, vec![asked]))
+        }
+        OrderError::KeyReused => {
+            basket.form_key = new_secret();
+            let lines = vec![
+                "You bought with this form before, and changed it since: that order stands.".to_owned(),
+                "To buy these tickets as well, send the form again.".to_owned(),
+            ];
+            Some(Notice::new("This form has been used", lines))
+        }
+        OrderError::Short(short, shortages) => basket.purchase().ok().map(|purchase| {
+            let shortage = ShortPage { programme, purchase: &purchase, short: *short, shortages };
+            shortage.notice(basket)
+        }),
+        _ => None,
+    }
+}
+
+/// What a shortage looks like to its buyer.
+struct ShortPage<'a> {
+    programme: &'a Programme,
+    purchase: &'a Purchase,
+    short: Short,
+    shortages: &'a [Shortage],
+}
+
+impl ShortPage<'_> {
+    fn notice(&self, basket: &Basket) -> Notice {
+        let rest = self.rest();
+        let rest_total: i64 = rest.iter().map(|(_, quantity)| quantity).sum();
+        let mut lines: Vec<String> =
+            if self.is_one_line() { vec![self.asked()] } else { self.shortages.iter().map(|short| self.line(short)).collect() };
+        lines.push("Nothing has been bought.".to_owned());
+        let offer = match (rest_total, self.short) {
+            (0, Short::AllHeld) => Some(Offer { button: "Try again".to_owned(), fields: basket.fields() }),
+            (0, _) => None,
+            _ => Some(self.offer(basket, &rest)),
+        };
+        let title = if rest_total == 0 && self.shortages.len() > 1 { "None of these are left".to_owned() } else { self.title() };
+        Notice { offer, ..Notice::new(title, lines) }
+    }
+
+    /// Whether one ticket type was asked for.
+    fn is_one_line(&self) -> bool {
+        self.purchase.lines.len() == 1
+    }
+
+    fn shows_counts(&self) -> bool {
+        self.programme.event.show_counts
+    }
+
+    /// The name of a type, where the event has more than one.
+    fn of_type(&self, code: &str) -> String {
+        let name = self.programme.ticket_type(code).map_or(code, |ticket_type| ticket_type.name.as_str());
+        if self.programme.ticket_types.len() == 1 { String::new() } else { format!(" {name}") }
+    }
+
+    fn title(&self) -> String {
+        let [shortage] = self.shortages else { return "Fewer are left than you asked for".to_owned() };
+        let of_type = self.of_type(&shortage.ticket_type);
+        match shortage {
+            Shortage { available: 0, held: 0, .. } => format!("{} sold out", if of_type.is_empty() { "Just" } else { of_type.trim() }),
+            Shortage { available: 0, .. } => format!("All{of_type} tickets are in other buyers' baskets"),
+            Shortage { requested, .. } if !self.shows_counts() => format!("Fewer than {}{of_type} are left", number(*requested)),
+            Shortage { available, .. } => format!("Only {}{of_type} left", number(*available)),
+        }
+    }
+
+    fn asked(&self) -> String {
+        let requested = self.purchase.lines.iter().map(|(_, quantity)| quantity).sum();
+        match self.short {
+            Short::SoldOut => "The last ones went before your order came in.".to_owned(),
+            Short::AllHeld => "What they do not buy comes back on sale: try again in a moment.".to_owned(),
+            Short::TooFewLeft => format!("You asked for {}.", tickets(requested)),
+        }
+    }
+
+    fn line(&self, shortage: &Shortage) -> String {
+        let name = self.programme.ticket_type(&shortage.ticket_type).map_or(shortage.ticket_type.as_str(), |ticket_type| &ticket_type.name);
+        let requested = number(shortage.requested);
+        match shortage {
+            Shortage { available: 0, held: 0, .. } => format!("{name}: sold out; you asked for {requested}."),
+            Shortage { available: 0, .. } => format!("{name}: all in other buyers' baskets; you asked for {requested}."),
+            _ if !self.shows_counts() => format!("{name}: fewer than {requested} left."),
+            Shortage { available, .. } => format!("{name}: {} left; you asked for {requested}.", number(*available)),
+        }
+    }
+
+    /// What could be had of each line, in the order of the request.
+    fn rest(&self) -> Vec<(String, i64)> {
+        let available = |code: &str, wanted: i64| {
+            let shortage = self.shortages.iter().find(|shortage| shortage.ticket_type == code);
+            shortage.map_or(wanted, |shortage| shortage.available.min(wanted))
+        };
+        self.purchase.lines.iter().map(|(code, wanted)| (code.clone(), available(code, *wanted))).collect()
+    }
+
+    /// The button that takes the rest: by its count where that is told and is one number, and "whatever there is" otherwise.
+    fn offer(&self, basket: &Basket, rest: &[(String, i64)]) -> Offer {
+        let mut taken = basket.clone();
+        taken.form_key = new_secret();
+        if self.shows_counts() {
+            taken.quantities = rest.iter().map(|(code, quantity)| (code.clone(), quantity.to_string())).collect();
+        }
+        taken.accept_fewer = !(self.shows_counts() && self.is_one_line());
+        Offer { button: self.button(rest), fields: taken.fields() }
+    }
+
+    fn button(&self, rest: &[(String, i64)]) -> String {
+        if !self.shows_counts() {
+            return "Take what is left".to_owned();
+        }
+        if let [(_, quantity)] = rest {
+            return if *quantity == 1 {
+                "Take the one that is left".to_owned()
+            } else {
+                format!("Take the {} that are left", number(*quantity))
+            };
+        }
+        let part = |(code, quantity): &(String, i64)| format!("{}{}", number(*quantity), self.of_type(code));
+        let parts: Vec<String> = rest.iter().filter(|(_, quantity)| *quantity > 0).map(part).collect();
+        format!("Take {}", enumerated(&parts))
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn enumerated(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        events::{Event, EventInput, EventState, TicketType},
+        ids::{EventId, TicketTypeId},
+    };
+
+    fn programme(types: &[&str], show_counts: bool) -> Programme {
+        let input =
+            EventInput { slug: Some("gala".into()), name: Some("Gala".into()), currency: Some("EUR".into()), ..EventInput::default() };
+        let new = input.parse().unwrap();
+        let event = Event {
+            id: EventId::new(),
+            slug: new.slug,
+            name: new.name,
+            venue: None,
+            starts_at: None,
+            time_zone: new.time_zone,
+            currency: new.currency,
+            sales_open_at: None,
+            sales_close_at: None,
+            state: EventState::OnSale,
+            max_per_order: 100,
+            show_counts,
+            created_at: chrono::DateTime::UNIX_EPOCH,
+        };
+        let ticket_type =
+            |code: &&str| TicketType { id: TicketTypeId::new(), code: (*code).into(), name: code.to_uppercase(), price_minor: 100 };
+        Programme { event, ticket_types: types.iter().map(ticket_type).collect() }
+    }
+
+    /// What is said to a buyer of `wanted` where so many are (available, held).
+    fn said(programme: &Programme, wanted: &[(&str, i64)], left: &[(i64, i64)]) -> Notice {
+        let mut basket = Basket { name: "Ada".into(), email: "ada@example.org".into(), form_key: "key".into(), ..Basket::default() };
+        basket.quantities = wanted.iter().map(|(code, quantity)| ((*code).to_owned(), quantity.to_string())).collect();
+        let shortage = |((code, requested), (available, held)): (&(&str, i64), &(i64, i64))| Shortage {
+            ticket_type: (*code).to_owned(),
+            requested: *requested,
+            available: *available,
+            held: *held,
+        };
+        let short: Vec<Shortage> = wanted.iter().zip(left).map(shortage).filter(|short| short.available < short.requested).collect();
+        let kind = match short.iter().map(|short| short.available).min() {
+            Some(0) if short.iter().all(|short| short.available > 0 || short.held > 0) => Short::AllHeld,
+            Some(0) => Short::SoldOut,
+            _ => Short::TooFewLeft,
+        };
+        notice(programme, &mut basket, &OrderError::Short(kind, short)).unwrap()
+    }
+
+    fn field<'a>(offer: &'a Offer, name: &str) -> Option<&'a str> {
+        offer.fields.iter().find(|(sent, _)| sent == name).map(|(_, value)| value.as_str())
+    }
+
+    #[test]
+    fn seven_left_are_offered_as_seven_under_a_new_key() {
+        let notice = said(&programme(&["standard"], true), &[("standard", 10)], &[(7, 0)]);
+        assert_eq!(notice.title, "Only 7 left");
+        let offer = notice.offer.unwrap();
+        assert_eq!(offer.button, "Take the 7 that are left");
+        assert_eq!((field(&offer, "quantity-standard"), field(&offer, "accept_fewer")), (Some("7"), None));
+        assert_ne!(field(&offer, "form_key"), Some("key"));
+    }
+
+    #[test]
+    fn a_count_that_is_hidden_is_not_told() {
+        let notice = said(&programme(&["standard"], false), &[("standard", 10)], &[(7, 0)]);
+        let offer = notice.offer.unwrap();
+        assert_eq!((notice.title.as_str(), offer.button.as_str()), ("Fewer than 10 are left", "Take what is left"));
+        assert_eq!((field(&offer, "quantity-standard"), field(&offer, "accept_fewer")), (Some("10"), Some("true")));
+        assert!(!notice.lines.concat().contains('7'));
+    }
+
+    #[test]
+    fn of_several_types_what_is_left_of_each_is_offered() {
+        let wanted = [("standard", 4), ("vip", 2), ("student", 1)];
+        let notice = said(&programme(&["standard", "vip", "student"], true), &wanted, &[(3, 0), (0, 0), (9, 0)]);
+        assert_eq!(notice.lines, ["STANDARD: 3 left; you asked for 4.", "VIP: sold out; you asked for 2.", "Nothing has been bought."]);
+        let offer = notice.offer.unwrap();
+        assert_eq!(offer.button, "Take 3 STANDARD and 1 STUDENT");
+        assert_eq!((field(&offer, "quantity-vip"), field(&offer, "accept_fewer")), (Some("0"), Some("true")));
+    }
+
+    #[test]
+    fn sold_out_offers_nothing_and_baskets_of_others_offer_another_try() {
+        let gone = said(&programme(&["standard"], true), &[("standard", 1)], &[(0, 0)]);
+        assert_eq!((gone.title.as_str(), gone.offer.is_none()), ("Just sold out", true));
+        let held = said(&programme(&["standard"], true), &[("standard", 1)], &[(0, 3)]);
+        assert_eq!(held.title, "All tickets are in other buyers' baskets");
+        let again = held.offer.unwrap();
+        assert_eq!((again.button.as_str(), field(&again, "form_key")), ("Try again", Some("key")));
+    }
+}
