@@ -21,6 +21,10 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     accounts::{self, AccountError, AdminInput, Scope},
     app::App,
+    bench::{
+        claim::{self, ClaimArgs, ClaimError},
+        onsale::{self, OnsaleArgs, OnsaleError},
+    },
     clock::Clock,
     config::{DatabaseArgs, ServeArgs},
     db::{
@@ -65,6 +69,9 @@ enum Command {
     Partner(PartnerCommand),
     /// Check the promises over the whole database; exits 1 and names the rows if one is broken
     Audit,
+    /// Measure, on this machine
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Run only the private database, until the input ends: prints its connection string
     Database,
 }
@@ -101,6 +108,14 @@ enum PartnerCommand {
     },
 }
 
+#[derive(Subcommand)]
+enum BenchCommand {
+    /// Compare the ways to take rows from one table, in a scratch database; exits 1 if anything was sold twice
+    Claim(ClaimArgs),
+    /// Put a fresh event on sale at a running server, and compare every answer with the database; exits 1 if one does not agree
+    Onsale(OnsaleArgs),
+}
+
 /// Why a command failed, in words for whoever typed it.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
@@ -114,6 +129,10 @@ enum Failure {
     Inventory(#[from] InventoryError),
     #[error(transparent)]
     Account(#[from] AccountError),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    #[error(transparent)]
+    Onsale(#[from] OnsaleError),
     #[error("cannot listen on {0}: {1}")]
     Listen(std::net::SocketAddr, io::Error),
     #[error("cannot read {0}: {1}")]
@@ -161,6 +180,8 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Admin(AdminCommand::Create { email }) => create_admin(&cli.database, email),
         Command::Partner(PartnerCommand::Create { name, scope }) => create_partner(&cli.database, name, scope),
         Command::Audit => audit(&cli.database),
+        Command::Bench(BenchCommand::Claim(args)) => bench_claim(&cli.database, args),
+        Command::Bench(BenchCommand::Onsale(args)) => bench_onsale(&cli.database, args),
         Command::Database => database(&cli.database),
     }
 }
@@ -398,6 +419,28 @@ fn audit(database: &DatabaseArgs) -> Result<(), Failure> {
         }
         say(format_args!("{} breaches: {size}.", report.breaches.len()))?;
         Err(Failure::Told)
+    })
+}
+
+fn bench_claim(database: &DatabaseArgs, args: &ClaimArgs) -> Result<(), Failure> {
+    let (url, local) = open(database)?;
+    let db = Db::new(DatabaseSettings::at(&url));
+    let patience = Duration::from_secs(database.database_wait_secs);
+    let compared = connect(&db, Some(patience), &AtomicBool::new(false)).and_then(|mut admin| Ok(claim::run(&mut admin, &url, args)?));
+    if let Some(local) = local {
+        local.close()?;
+    }
+    let comparison = compared?;
+    say(if args.json { comparison.to_json()? } else { comparison.to_text() })?;
+    if comparison.is_right() { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn bench_onsale(database: &DatabaseArgs, args: &OnsaleArgs) -> Result<(), Failure> {
+    args.check()?;
+    with_connection(database, |conn| {
+        let outcome = onsale::run(conn, &Clock::system(), args)?;
+        say(if args.json { outcome.to_json()? } else { outcome.to_text() })?;
+        if outcome.is_right() { Ok(()) } else { Err(Failure::Told) }
     })
 }
 

@@ -11,7 +11,10 @@
 )]
 
 mod api;
+mod bench;
 mod concurrency;
 mod crash;
+mod desk;
+mod onsale;
 mod schema;
 mod support;
