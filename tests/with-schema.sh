@@ -15,5 +15,7 @@ finish() {
   rm -rf "$(readlink -f "$data/data/postgres" 2>/dev/null || echo "$data")" "$data"
 }
 trap finish EXIT
-read -r url <&"${KEEPER[0]}"
-DATABASE_URL=$url "$@"
+read -r settings <&"${KEEPER[0]}"
+# diesel's command line takes only the URL form.
+directory=$(sed "s/^host='\([^']*\)'.*/\1/" <<<"$settings")
+DATABASE_URL="postgres:///boxoffice?host=$directory&user=boxoffice" "$@"

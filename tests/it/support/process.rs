@@ -48,10 +48,6 @@ impl Process {
         Client::new(&self.base)
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// `kill -9`.
     pub fn kill(mut self) {
         self.child.kill().unwrap();

@@ -7,7 +7,6 @@ use boxoffice::{
     app::App,
     clock::Clock,
     config::WebConfig,
-    db::Db,
     orders, web,
 };
 use diesel::{PgConnection, RunQueryDsl, connection::SimpleConnection, sql_query, sql_types::BigInt};
@@ -25,7 +24,6 @@ pub struct Shop {
     pub clock: Clock,
     pub key: String,
     pub setup_token: String,
-    db: Db,
     server: Option<(actix_web::dev::ServerHandle, thread::JoinHandle<()>)>,
 }
 
@@ -38,13 +36,12 @@ impl Shop {
     /// The same, with a configuration of the test's own.
     pub fn open_with(configure: impl FnOnce(&mut WebConfig)) -> Self {
         let database = Database::new();
-        let db = database.pool();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let mut config = WebConfig::at(&base);
         configure(&mut config);
         let clock = Clock::system();
-        let app = App::new(config, db.clone(), clock.clone());
+        let app = App::new(config, database.pool(), clock.clone());
         let setup_token = app.setup_token.clone();
         let (send, receive) = std::sync::mpsc::channel();
         let server = thread::spawn(move || {
@@ -57,7 +54,7 @@ impl Shop {
         let handle = receive.recv().unwrap();
         let key = partner_key(&mut database.connect(), "tester", &[Scope::Read, Scope::Sell, Scope::Admin]);
         let client = Client::new(&base).with_key(&key);
-        Self { database, client, clock, key, setup_token, db, server: Some((handle, server)) }
+        Self { database, client, clock, key, setup_token, server: Some((handle, server)) }
     }
 
     /// Another partner's client, whose key may do `scopes`.
@@ -106,11 +103,6 @@ impl Shop {
     pub fn audit(&self) {
         let report = orders::audit(&mut self.database.connect()).unwrap();
         assert!(report.breaches.is_empty(), "{:#?}", report.breaches);
-    }
-
-    /// The product's pool on the database.
-    pub fn db(&self) -> &Db {
-        &self.db
     }
 
     /// Whether somebody waits for a lock on the database.
