@@ -69,7 +69,8 @@ fn drop_leftovers(url: &str) {
     }
 }
 
-/// A database of a test's own, with the schema and nothing in it; dropped at the test's end.
+/// A database of a test's own, with the schema and nothing in it. It is dropped when the next run begins: to drop one makes PostgreSQL
+/// write everything out, and the tests that run at the same time wait for it.
 pub struct Database {
     name: String,
     url: String,
@@ -78,7 +79,7 @@ pub struct Database {
 impl Database {
     /// A copy of the migrated template.
     pub fn new() -> Self {
-        Self::made_with(&format!("TEMPLATE {} STRATEGY FILE_COPY", template()))
+        Self::made_with(&format!("TEMPLATE {}", template()))
     }
 
     /// One without any tables.
@@ -121,15 +122,5 @@ impl Database {
     pub fn end_sessions(&self) {
         let sql = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'", self.name);
         PgConnection::establish(&cluster().url).unwrap().batch_execute(&sql).unwrap();
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        let dropped = PgConnection::establish(&cluster().url).map(|mut conn| conn.batch_execute(&drop));
-        if !std::thread::panicking() {
-            dropped.expect("the cluster answers").expect("the database is dropped");
-        }
     }
 }
