@@ -12,9 +12,11 @@
 
 mod api;
 mod bench;
+mod browser;
 mod concurrency;
 mod crash;
 mod desk;
 mod onsale;
+mod pages;
 mod schema;
 mod support;

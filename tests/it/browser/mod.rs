@@ -1,0 +1,6 @@
+//! The pages in a real browser: Debian's Chromium, driven through chromedriver.
+
+mod chromium;
+mod desk;
+mod every_page;
+mod purchase;
