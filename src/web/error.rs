@@ -269,7 +269,7 @@ fn shortage(short: Short, shortages: &[Shortage]) -> Problem {
 }
 
 /// Gives each request its root span. The path goes into it and not the query, which in a buyer's link is a secret; causes are left to
-/// [`log`].
+/// `log`.
 pub struct RequestSpan;
 
 impl RootSpanBuilder for RequestSpan {

@@ -9,14 +9,14 @@ const WIDTH: f64 = 420.0;
 /// The same.
 const HEIGHT: f64 = 250.0;
 /// Where the plot begins and ends within it.
-const LEFT: f64 = 48.0;
+const LEFT: f64 = 52.0;
 const RIGHT: f64 = 408.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 218.0;
 /// Most marks on an axis.
 const MARKS_MAX: f64 = 6.0;
 /// Least distance between two labels at the ends of lines.
-const LABEL_GAP: f64 = 13.0;
+const LABEL_GAP: f64 = 14.0;
 
 /// From values to places along one axis.
 #[derive(Clone, Copy)]
@@ -95,7 +95,7 @@ impl Chart {
         for mark in self.across.marks() {
             let x = self.across.place(mark);
             self.put(format_args!(r#"<path class="tick" d="M{x:.1} {BOTTOM}v4"/>"#));
-            self.text((x, BOTTOM + 17.0), "mid", &name_across(mark));
+            self.text((x, BOTTOM + 18.0), "mid", &name_across(mark));
         }
         self.put(format_args!(r#"<path class="axis" d="M{LEFT} {BOTTOM}H{RIGHT}"/>"#));
     }
@@ -156,7 +156,7 @@ pub(super) fn latency_over_time(summary: &Summary) -> String {
     let extreme = |of: Of, pick: fn(f64, f64) -> f64| slices.iter().map(|slice| of(&slice.latency)).reduce(pick).unwrap_or(1.0);
     let up = upward_log(extreme(|of| of.p50_ms, f64::min), extreme(|of| of.max_ms, f64::max) * 1.1);
     // Room for the names of the lines.
-    let across = Scale { to: RIGHT - 34.0, ..along(last_secs(&summary.over_time)) };
+    let across = Scale { to: RIGHT - 38.0, ..along(last_secs(&summary.over_time)) };
     let mut chart = Chart::new("Latency over time: percentiles from the intended start, logarithmic", across, up);
     chart.axes(short_ms, secs);
     let mut label_y = f64::MIN;
@@ -181,7 +181,7 @@ pub(super) fn latency_histogram(summary: &Summary) -> String {
     let most = bars.last().map_or(10.0, |bar| bar.to_ms);
     let across = Scale { least: least / 1.2, most: (most * 1.2).max(least * 20.0), from: LEFT, to: RIGHT, logarithmic: true };
     let tallest = bars.iter().map(|bar| bar.count).max().unwrap_or(1);
-    let mut chart = Chart::new("Histogram of latencies, logarithmic", across, upward(real_usize(tallest) * 1.12));
+    let mut chart = Chart::new("Histogram of latencies, logarithmic", across, upward(real_usize(tallest) * 1.25));
     chart.axes(short_count, short_ms);
     for Bar { from_ms, to_ms, count } in bars.iter().filter(|bar| bar.count > 0) {
         let (x, right) = (chart.across.place(*from_ms), chart.across.place(*to_ms));
@@ -196,16 +196,15 @@ pub(super) fn latency_histogram(summary: &Summary) -> String {
         ));
     }
     let Percentiles { p50_ms, p99_ms, p99_9_ms, .. } = summary.latency.all;
-    let mut free_from = f64::MIN;
-    let mut row = 0.0;
-    for (name, value) in [("50 %", p50_ms), ("99 %", p99_ms), ("99.9 %", p99_9_ms)].into_iter().filter(|_| !bars.is_empty()) {
-        let x = chart.across.place(value);
-        row = if x < free_from { row + 1.0 } else { 0.0 };
-        let y = TOP + 2.0 + row * LABEL_GAP;
-        free_from = x + 44.0;
+    for (row, (name, value)) in [(0.0, ("50 %", p50_ms)), (1.0, ("99 %", p99_ms)), (2.0, ("99.9 %", p99_9_ms))] {
+        if bars.is_empty() {
+            break;
+        }
+        // Each has a row of its own: they may be close together.
+        let (x, y) = (chart.across.place(value), TOP + row * LABEL_GAP);
         chart.put(format_args!(r#"<path class="limit" d="M{x:.1} {y:.1}V{BOTTOM}"/>"#));
-        let (place, class) = if x > RIGHT - 44.0 { (x - 4.0, "note end") } else { (x + 4.0, "note") };
-        chart.text((place, y + 7.0), class, name);
+        let (place, class) = if x > RIGHT - 50.0 { (x - 4.0, "note end") } else { (x + 4.0, "note") };
+        chart.text((place, y + 8.0), class, name);
     }
     chart.finish()
 }

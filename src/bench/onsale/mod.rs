@@ -128,7 +128,7 @@ pub fn run(conn: &mut PgConnection, clock: &Clock, args: &OnsaleArgs) -> Result<
     let wal = wal_before.zip(wal_after).map(|(before, after)| after - before);
     let cost = cost(&plan, &driven, clicks.len(), wal, ledger.orders.len());
     let Figures { sold, latency, answers, same_order_again, over_time, histogram } =
-        Figures::of(&mut clicks, &ledger, plan.warmup, plan.end);
+        Figures::of(&mut clicks, &ledger, plan.warmup, plan.end.min(driven.took));
     let summary = Summary {
         event: stage.slug,
         began_at: began_at.with_timezone(&Utc).to_rfc3339_opts(SecondsFormat::Secs, true),

@@ -11,7 +11,10 @@ use diesel::{
 use uuid::Uuid;
 
 use super::reconcile::{Ledger, LedgerOrder};
-use crate::{db::DbError, ids::EventId};
+use crate::{
+    db::{DbError, snapshot},
+    ids::EventId,
+};
 
 #[derive(QueryableByName)]
 struct CountsRow {
@@ -60,9 +63,14 @@ const TAKEN: &str = "SELECT order_id, position FROM tickets WHERE event_id = $1 
 /// Which tickets an order has is read from the tickets, since they are what is sold; that the orders say the same, the audit checks.
 /// The two are put together here: PostgreSQL, whose statistics are of before the sale, would join them row by row.
 pub(super) fn ledger(conn: &mut PgConnection, event: EventId) -> Result<Ledger, DbError> {
-    let CountsRow { stock, available, held, sold } = sql_query(COUNTS).bind::<SqlUuid, _>(event.uuid()).get_result(conn)?;
-    let rows: Vec<OrderRow> = sql_query(ORDERS).bind::<SqlUuid, _>(event.uuid()).load(conn)?;
-    let taken: Vec<TakenRow> = sql_query(TAKEN).bind::<SqlUuid, _>(event.uuid()).load(conn)?;
+    // One view of both: a buyer who hung up last may be served while this reads.
+    let (counts, rows, taken) = snapshot(conn, |conn| {
+        let counts: CountsRow = sql_query(COUNTS).bind::<SqlUuid, _>(event.uuid()).get_result(conn)?;
+        let rows: Vec<OrderRow> = sql_query(ORDERS).bind::<SqlUuid, _>(event.uuid()).load(conn)?;
+        let taken: Vec<TakenRow> = sql_query(TAKEN).bind::<SqlUuid, _>(event.uuid()).load(conn)?;
+        Ok::<_, DbError>((counts, rows, taken))
+    })?;
+    let CountsRow { stock, available, held, sold } = counts;
     let mut positions: HashMap<Uuid, Vec<i32>> = HashMap::with_capacity(rows.len());
     for TakenRow { order_id, position } in taken {
         positions.entry(order_id).or_default().push(position);

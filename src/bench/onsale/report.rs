@@ -35,10 +35,9 @@ fn write_page(page: &mut String, summary: &Summary) -> fmt::Result {
 
 fn header(page: &mut String, summary: &Summary) -> fmt::Result {
     let sold = &summary.sold;
-    let title = if summary.is_sold_out() {
-        format!("{} tickets, sold out in {}", grouped(sold.stock), duration(sold_out_after(summary)))
-    } else {
-        format!("{} of {} tickets sold", grouped(sold.tickets), grouped(sold.stock))
+    let title = match sold.sold_out_after_secs {
+        Some(secs) => format!("{} tickets, sold out in {}", grouped(sold.stock), duration(secs)),
+        None => format!("{} of {} tickets sold", grouped(sold.tickets), grouped(sold.stock)),
     };
     let how = if summary.closed {
         format!("closed loop over {} connections", grouped(summary.connections))
@@ -52,12 +51,6 @@ fn header(page: &mut String, summary: &Summary) -> fmt::Result {
         escaped(&title),
         escaped(&format!("{how}, {servers} · {}", summary.began_at))
     )
-}
-
-/// When the last ticket was sold, from the first arrival.
-fn sold_out_after(summary: &Summary) -> f64 {
-    let last = summary.over_time.last().map_or(0, |slice| slice.sold_until);
-    summary.over_time.iter().find(|slice| slice.sold_until == last).map_or(0.0, |slice| slice.to_secs)
 }
 
 fn duration(secs: f64) -> String {
@@ -116,11 +109,7 @@ fn charts(page: &mut String, summary: &Summary) -> fmt::Result {
     page.write_str("<div class=\"charts\">\n")?;
     let told = summary.over_time.last().map_or(0, |slice| slice.sold_until);
     let untold = u64::try_from(summary.sold.tickets).unwrap_or(0).saturating_sub(told);
-    let hint = if untold == 0 {
-        "as buyers were told".to_owned()
-    } else {
-        format!("as buyers were told; {} more went to those who did not wait for the answer", grouped(untold))
-    };
+    let hint = if untold == 0 { "as answered".to_owned() } else { format!("as answered; {} more to buyers who hung up", grouped(untold)) };
     figure(page, "Tickets sold", &hint, &chart::sold_over_time(summary), "")?;
     let mut legend = String::new();
     for (name, class, count) in GROUPS {
@@ -140,21 +129,31 @@ fn figure(page: &mut String, title: &str, hint: &str, svg: &str, legend: &str) -
 }
 
 fn tables(page: &mut String, summary: &Summary) -> fmt::Result {
+    type Of = fn(&Percentiles) -> f64;
+    const ROWS: [(&str, Of); 5] = [
+        ("50 %", |of| of.p50_ms),
+        ("90 %", |of| of.p90_ms),
+        ("99 %", |of| of.p99_ms),
+        ("99.9 %", |of| of.p99_9_ms),
+        ("slowest", |of| of.max_ms),
+    ];
     let latency = &summary.latency;
-    page.write_str(
-        "<div class=\"pair\">\n<section class=\"card\"><h2>Latency</h2>\n<div class=\"scroll\"><table><thead><tr><th scope=\"col\">answer</th>\
-         <th scope=\"col\">50 %</th><th scope=\"col\">90 %</th><th scope=\"col\">99 %</th><th scope=\"col\">99.9 %</th>\
-         <th scope=\"col\">max</th></tr></thead><tbody>\n",
-    )?;
-    for (name, percentiles) in [("all", latency.all), ("sold", latency.sold), ("too few left", latency.short)] {
-        if percentiles.count > 0 {
-            let Percentiles { p50_ms, p90_ms, p99_ms, p99_9_ms, max_ms, .. } = percentiles;
-            write!(page, "<tr><th scope=\"row\">{name}</th>")?;
-            for value in [p50_ms, p90_ms, p99_ms, p99_9_ms, max_ms] {
-                write!(page, "<td>{}</td>", ms(value))?;
-            }
-            page.write_str("</tr>\n")?;
+    let columns: Vec<(&str, &Percentiles)> = [("all", &latency.all), ("sold", &latency.sold), ("too few left", &latency.short)]
+        .into_iter()
+        .filter(|(_, percentiles)| percentiles.count > 0)
+        .collect();
+    page.write_str("<div class=\"pair\">\n<section class=\"card\"><h2>Latency</h2>\n<div class=\"scroll\"><table><thead><tr>")?;
+    page.write_str("<th scope=\"col\">within</th>")?;
+    for (name, _) in &columns {
+        write!(page, "<th scope=\"col\">{name}</th>")?;
+    }
+    page.write_str("</tr></thead><tbody>\n")?;
+    for (name, value) in ROWS {
+        write!(page, "<tr><th scope=\"row\">{name}</th>")?;
+        for (_, percentiles) in &columns {
+            write!(page, "<td>{}</td>", ms(value(percentiles)))?;
         }
+        page.write_str("</tr>\n")?;
     }
     page.write_str(
         "</tbody></table></div></section>\n<section class=\"card\"><h2>Requests</h2>\n<div class=\"scroll\"><table><thead><tr>\
@@ -190,9 +189,11 @@ fn facts(page: &mut String, summary: &Summary) -> fmt::Result {
         fact("write-ahead log", &format!("{} bytes an order", grouped(bytes)))?;
     }
     fact("audit", &format!("{} checks over {} tickets", summary.audit.checks, grouped(summary.audit.tickets)))?;
-    write!(
-        page,
-        "</dl>\n<h2 style=\"margin-top:1.25rem\">The same again</h2>\n<pre>{}</pre>\n</section>\n</div>\n",
-        escaped(&summary.command)
-    )
+    page.write_str("</dl>\n<h2 class=\"next\">The same again</h2>\n<pre>")?;
+    for (place, option) in summary.command.split(" --").enumerate() {
+        // An option and its value stay on one line.
+        let (space, dashes) = if place == 0 { ("", "") } else { (" ", "--") };
+        write!(page, "{space}<span>{dashes}{}</span>", escaped(option))?;
+    }
+    page.write_str("</pre>\n</section>\n</div>\n")
 }

@@ -70,6 +70,8 @@ pub(super) struct Sold {
     pub(super) tickets: i64,
     pub(super) orders: usize,
     pub(super) available: i64,
+    /// When the last ticket was sold, from the first arrival.
+    pub(super) sold_out_after_secs: Option<f64>,
     /// From the end of the warm-up to the last arrival, or to the last sale if the stock ran out.
     pub(super) measured_secs: f64,
     pub(super) tickets_per_sec: f64,
@@ -251,7 +253,8 @@ fn again(clicks: &[Click]) -> Vec<bool> {
 
 fn sold(clicks: &[Click], is_again: &[bool], ledger: &Ledger, warmup: Duration, end: Duration) -> Sold {
     let firsts = || clicks.iter().zip(is_again).filter(|(click, is_again)| click.kind == Kind::Sold && !**is_again).map(|(click, _)| click);
-    let last = firsts().next_back().map_or(Duration::ZERO, |click| Duration::from_nanos(click.ended));
+    // A second click may be the first to be told of an order that its buyer, who hung up, has had for long.
+    let last = firsts().rfind(|click| !click.is_second).map_or(Duration::ZERO, |click| Duration::from_nanos(click.ended));
     // A stock that ran out while the last buyers were still queueing ran out then, and not when they came.
     let until = if ledger.available == 0 { last } else { end };
     let within = |click: &&Click, until: Duration| (warmup..=until).contains(&Duration::from_nanos(click.ended));
@@ -266,6 +269,7 @@ fn sold(clicks: &[Click], is_again: &[bool], ledger: &Ledger, warmup: Duration, 
         tickets: ledger.sold,
         orders: ledger.orders.len(),
         available: ledger.available,
+        sold_out_after_secs: (ledger.available == 0).then_some(last.as_secs_f64()),
         measured_secs: until.saturating_sub(warmup).as_secs_f64(),
         tickets_per_sec: per_sec(tickets, until.saturating_sub(warmup)),
         orders_per_sec: per_sec(orders, until.saturating_sub(warmup)),

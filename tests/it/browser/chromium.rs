@@ -30,7 +30,7 @@ pub struct Chromium {
     /// Address of the shop.
     base: String,
     /// Everything that the browser writes.
-    _home: TempDir,
+    home: TempDir,
 }
 
 /// An element of the page that was open when it was found.
@@ -52,8 +52,7 @@ impl Chromium {
         let home = TempDir::new().unwrap();
         let (driver, port) = start_driver(home.path());
         let agent: Agent = Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(60))).build().into();
-        let mut browser =
-            Self { driver, agent, session: format!("http://127.0.0.1:{port}/session"), base: shop.client.base.clone(), _home: home };
+        let mut browser = Self { driver, agent, session: format!("http://127.0.0.1:{port}/session"), base: shop.client.base.clone(), home };
         let arguments = [
             "--headless=new",
             // Tests run as root in containers, where Chromium's sandbox does not work and shared memory is small.
@@ -65,8 +64,10 @@ impl Chromium {
             "--disable-background-networking",
             "--disable-component-update",
             "--no-first-run",
+            // A phone that is short of memory does not keep the page that was left: Back makes it anew from what was stored.
+            "--disable-features=BackForwardCache",
         ];
-        let profile = format!("--user-data-dir={}", browser._home.path().join("profile").display());
+        let profile = format!("--user-data-dir={}", browser.home.path().join("profile").display());
         let options = json!({"args": arguments.iter().copied().chain([profile.as_str()]).collect::<Vec<_>>()});
         let wish = json!({"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}});
         let id = browser.call("POST", "", &wish)["sessionId"].as_str().expect("a session").to_owned();

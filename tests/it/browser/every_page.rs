@@ -74,4 +74,4 @@ fn no_page_scrolls_sideways_on_a_small_phone() {
 
 /// The element that reaches furthest to the right.
 const WIDEST: &str = "const right = e => e.getBoundingClientRect().right; \
-    return [...document.body.querySelectorAll('*')].reduce((a, b) => right(b) > right(a) ? b : a).outerHTML.slice(0, 200)";
+    return [...document.body.querySelectorAll(':not(.unseen, .unseen *)')].reduce((a, b) => right(b) > right(a) ? b : a).outerHTML.slice(0, 200)";

@@ -138,6 +138,21 @@ fn who_logged_out_is_out_even_with_the_cookie() {
 }
 
 #[test]
+fn a_link_logs_nobody_out() {
+    let shop = Shop::open();
+    let admin = Visitor::admin(&shop);
+    let page = admin.get("/admin/logout");
+    assert_eq!((page.header("location"), page.header("set-cookie"), admin.get("/admin").status()), ("/admin", "", 200));
+}
+
+#[test]
+fn a_shop_with_https_sends_its_cookie_over_https_only() {
+    let shop = Shop::open_with(|config| config.secure_cookies = true);
+    let made = Visitor::of(&shop).send(&setup_form(&shop, EMAIL));
+    assert!(made.header("set-cookie").contains("Secure"), "{made:?}");
+}
+
+#[test]
 fn a_session_ends_by_itself() {
     let shop = Shop::open();
     let admin = Visitor::admin(&shop);

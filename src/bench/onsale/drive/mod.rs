@@ -18,7 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{sync::Notify, task::LocalSet};
+use tokio::{
+    runtime::{Builder, LocalOptions},
+    sync::Notify,
+};
 
 use self::engine::Engine;
 use super::{OnsaleError, args::Plan, progress::Progress, record::Record, wire::Stage};
@@ -134,12 +137,10 @@ fn is_hopeless(live: &Live, now: Duration) -> Option<String> {
 }
 
 fn run_engine(plan: &Plan, stage: &Stage, number: usize, origin: Instant, live: Arc<Live>, waker: &Notify) -> Result<Record, OnsaleError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OnsaleError::Runtime)?;
-    let tasks = LocalSet::new();
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).map_err(OnsaleError::Runtime)?;
     let engine = Rc::new(Engine::new(plan, stage, number, origin, live));
-    tasks.block_on(&runtime, Rc::clone(&engine).run(waker));
-    // Whoever is still being served holds the engine too; their connections end here.
-    drop(tasks);
+    runtime.block_on(Rc::clone(&engine).run(waker));
+    // The connections hold the engine too; they end here.
     drop(runtime);
     Rc::try_unwrap(engine).map(Engine::into_record).map_err(|_| OnsaleError::Runtime(io::Error::other("a connection did not end")))
 }
