@@ -20,7 +20,7 @@
 //! | [`orders`] | the sale, idempotency, limits, the audit |
 //! | [`accounts`] | admins and their sessions, partners and their keys |
 //! | [`web`] | every URL, the pages, the JSON API |
-//! | [`mod@bench`] | the claim comparison and the on-sale simulation |
+//! | [`bench`](mod@bench) | the claim comparison and the on-sale simulation |
 
 pub mod accounts;
 pub mod app;

@@ -247,9 +247,10 @@ struct SessionSettings {
 
 impl SessionSettings {
     fn of(settings: &DatabaseSettings) -> Self {
+        // No query of a request runs for as long as PostgreSQL takes to compile one.
         let sql = format!(
             "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = 30000; \
-             SET TimeZone = 'UTC'; SET default_transaction_isolation = 'read committed'",
+             SET TimeZone = 'UTC'; SET default_transaction_isolation = 'read committed'; SET jit = off",
             settings.statement_timeout.as_millis(),
             settings.lock_timeout.as_millis(),
         );

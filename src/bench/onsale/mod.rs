@@ -123,7 +123,6 @@ pub fn run(conn: &mut PgConnection, clock: &Clock, args: &OnsaleArgs) -> Result<
     let ledger = queries::ledger(conn, event)?;
     let mut clicks: Vec<Click> = driven.records.iter().flat_map(Record::clicks).collect();
     let differences = reconcile::reconcile(&plan.script, &stage, clicks.iter().collect(), &ledger);
-    queries::analyze(conn)?;
     let audit = orders::audit(conn)?.into();
     let wal = wal_before.zip(wal_after).map(|(before, after)| after - before);
     let cost = cost(&plan, &driven, clicks.len(), wal, ledger.orders.len());

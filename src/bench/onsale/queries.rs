@@ -1,11 +1,9 @@
-//! What the database says of the event and of itself. Changes nothing but statistics.
+//! What the database says of the event and of itself. Reads only.
 
 use std::collections::{BTreeMap, HashMap};
 
 use diesel::{
-    PgConnection, QueryableByName, RunQueryDsl,
-    connection::SimpleConnection,
-    sql_query,
+    PgConnection, QueryableByName, RunQueryDsl, sql_query,
     sql_types::{BigInt, Integer, Nullable, Text, Uuid as SqlUuid},
 };
 use uuid::Uuid;
@@ -88,11 +86,6 @@ pub(super) fn ledger(conn: &mut PgConnection, event: EventId) -> Result<Ledger, 
         }
     });
     Ok(Ledger { orders: orders.collect(), stock, available, held, sold })
-}
-
-/// Refreshes the statistics, so that the audit's joins are not planned for the empty tables of before the sale.
-pub(super) fn analyze(conn: &mut PgConnection) -> Result<(), DbError> {
-    Ok(conn.batch_execute("ANALYZE tickets, orders")?)
 }
 
 #[derive(QueryableByName)]
