@@ -90,10 +90,14 @@ pub fn parse(bytes: &[u8], programme: &Programme) -> Result<Vec<Seat>, RowErrors
     };
     let mut errors = RowErrors::default();
     let mut seats = Vec::new();
+    let mut lines = Lines::of(text);
     for record in reader.records() {
         match record {
             Ok(record) if record.iter().all(str::is_empty) => {}
-            Ok(record) => seats.extend(columns.seat(&record, programme, &mut errors)),
+            Ok(record) => {
+                let line = lines.line_at(record.position().map_or(0, csv::Position::byte));
+                seats.extend(columns.seat(&record, line, programme, &mut errors));
+            }
             Err(error) => errors.add(error.position().map_or(0, csv::Position::line), "file", error.to_string()),
         }
     }
@@ -143,6 +147,35 @@ fn refuse_unclosed_quote(text: &str) -> Result<(), RowErrors> {
     }
 }
 
+/// Counts lines as a spreadsheet does. The reader's own count is one behind where lines end in CR LF, since it begins a row at the LF.
+struct Lines<'t> {
+    text: &'t str,
+    offset: usize,
+    line: u64,
+}
+
+impl<'t> Lines<'t> {
+    fn of(text: &'t str) -> Self {
+        Self { text, offset: 0, line: 1 }
+    }
+
+    /// The line of the first character at or behind byte `offset` that does not end a line. Offsets must grow from call to call.
+    fn line_at(&mut self, offset: u64) -> u64 {
+        let bytes = self.text.as_bytes();
+        let ends_line = |place: usize| match bytes.get(place) {
+            Some(b'\n') => true,
+            Some(b'\r') => bytes.get(place + 1) != Some(&b'\n'),
+            _ => false,
+        };
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        while self.offset < offset || matches!(bytes.get(self.offset), Some(b'\n' | b'\r')) {
+            self.line += u64::from(ends_line(self.offset));
+            self.offset += 1;
+        }
+        self.line
+    }
+}
+
 fn delimiter(text: &str) -> u8 {
     let header = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     let count = |delimiter: &u8| header.bytes().filter(|byte| byte == delimiter).count();
@@ -181,8 +214,7 @@ impl Columns {
     }
 
     /// Reads one row; what is wrong with it is added to `errors`.
-    fn seat(&self, record: &StringRecord, programme: &Programme, errors: &mut RowErrors) -> Option<Seat> {
-        let line = record.position().map_or(0, csv::Position::line);
+    fn seat(&self, record: &StringRecord, line: u64, programme: &Programme, errors: &mut RowErrors) -> Option<Seat> {
         let wrong_before = errors.total;
         let mut text = |column: &str| {
             let cell = self.cell(record, column)?;
@@ -326,6 +358,15 @@ mod tests {
         assert_eq!(seats[0].place.section.as_deref(), Some("Galerie \u{e9}t\u{e9}"));
         assert_eq!(seats[1].place.section.as_deref(), Some("Loge; links"));
         assert_eq!(seats[1].line, 3);
+    }
+
+    #[test]
+    fn rows_are_counted_as_a_spreadsheet_does_whatever_ends_a_line() {
+        for end in ["\n", "\r\n", "\r"] {
+            let text = ["ticket_type,section,seat", "standard,\"two\u{2028}lines\",1", "", "standard,A,2", "none,A,3"].join(end);
+            assert_eq!(error(&text).0, 5, "{end:?}");
+        }
+        assert_eq!(error("ticket_type,section,seat\r\nstandard,\"A\r\nB\",1\r\nnone,A,3\r\n").0, 2, "a cell of two lines is refused");
     }
 
     #[test]
