@@ -137,6 +137,8 @@ enum Failure {
     Listen(std::net::SocketAddr, io::Error),
     #[error("cannot read {0}: {1}")]
     Read(String, io::Error),
+    #[error("there is no database in {0}: name another with --data-dir or --database-url")]
+    NoDatabase(String),
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("the log filter is not one: {0}")]
@@ -408,6 +410,10 @@ fn create_partner(database: &DatabaseArgs, name: &str, scopes: &[Scope]) -> Resu
 }
 
 fn audit(database: &DatabaseArgs) -> Result<(), Failure> {
+    // A new database would be found in order, which is no answer about the one that was meant.
+    if database.url().is_none() && !database.data_dir.join("postgres").exists() {
+        return Err(Failure::NoDatabase(database.data_dir.display().to_string()));
+    }
     with_connection(database, |conn| {
         let report = orders::audit(conn)?;
         for breach in &report.breaches {

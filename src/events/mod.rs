@@ -143,18 +143,21 @@ pub fn create(conn: &mut PgConnection, now: DateTime<Utc>, new: &NewEvent) -> Re
 
 /// Changes an event: what `change` makes of its present fields is checked and stored.
 ///
-/// The currency is fixed from the beginning, since prices and orders are in it.
+/// The currency is fixed from the beginning, since prices and orders are in it; so is the slug, since buyers' links have it.
 ///
 /// # Errors
 /// [`EventError::NotFound`], [`EventError::Invalid`].
 pub fn update(conn: &mut PgConnection, slug: &str, change: impl Fn(&mut EventInput)) -> Result<Event, EventError> {
-    let result = transaction(conn, |conn| {
+    transaction(conn, |conn| {
         let before = queries::event_for_update(conn, slug)?.ok_or_else(|| EventError::NotFound(slug.to_owned()))?;
         let mut input = input_of(&before);
         change(&mut input);
         let new = input.parse().map_err(EventError::Invalid)?;
         if new.currency != before.currency {
             return Err(EventError::Invalid(FieldErrors::one("currency", "cannot be changed: prices and orders are in it")));
+        }
+        if new.slug != before.slug {
+            return Err(EventError::Invalid(FieldErrors::one("slug", "cannot be changed: buyers' links and partners' retries have it")));
         }
         let after = Event {
             id: before.id,
@@ -173,13 +176,7 @@ pub fn update(conn: &mut PgConnection, slug: &str, change: impl Fn(&mut EventInp
         };
         queries::update_event(conn, &after)?;
         Ok(after)
-    });
-    match result {
-        Err(EventError::Db(error)) if error.is_constraint("events_slug_key") => {
-            Err(EventError::Invalid(FieldErrors::one("slug", "is taken by another event")))
-        }
-        other => other,
-    }
+    })
 }
 
 /// The input that would make `event` again.

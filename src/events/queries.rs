@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::{EVENTS_PAGE_MAX, Event, EventState, TicketType};
+use super::{EVENTS_PAGE_MAX, Event, EventState, TicketType, rules::parse_slug};
 use crate::{
     db::{
         DbError,
@@ -109,12 +109,23 @@ pub(super) fn update_event(conn: &mut PgConnection, event: &Event) -> Result<(),
     Ok(())
 }
 
+/// An address may have anything in it, and PostgreSQL refuses a NUL: what cannot be a slug is no event's.
+fn is_slug(slug: &str) -> bool {
+    parse_slug(slug).is_some_and(|parsed| parsed == slug)
+}
+
 pub(super) fn event(conn: &mut PgConnection, slug: &str) -> Result<Option<Event>, DbError> {
+    if !is_slug(slug) {
+        return Ok(None);
+    }
     let row = events::table.filter(events::slug.eq(slug)).select(EventRow::as_select()).first(conn).optional()?;
     row.map(Event::try_from).transpose()
 }
 
 pub(super) fn event_for_update(conn: &mut PgConnection, slug: &str) -> Result<Option<Event>, DbError> {
+    if !is_slug(slug) {
+        return Ok(None);
+    }
     let row = events::table.filter(events::slug.eq(slug)).select(EventRow::as_select()).for_update().first(conn).optional()?;
     row.map(Event::try_from).transpose()
 }

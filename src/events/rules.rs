@@ -1,8 +1,8 @@
 //! Pure rules of events: what a valid one is, and when it sells. No clock, no database.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, ops::RangeInclusive, str::FromStr};
 
-use chrono::{DateTime, NaiveDateTime, TimeZone, Utc};
+use chrono::{DateTime, Datelike, NaiveDateTime, TimeZone, Timelike, Utc};
 use chrono_tz::Tz;
 
 use crate::{
@@ -318,6 +318,15 @@ fn moment(errors: &mut FieldErrors, field: &str, text: Option<&str>, zone: Tz) -
 /// when clocks are set back, is the first; one that never occurs is refused.
 #[must_use]
 pub fn parse_moment(text: &str, zone: Tz) -> Option<DateTime<Utc>> {
+    read_moment(text, zone).filter(|moment| YEARS.contains(&moment.year()) && moment.nanosecond() < NANOS_OF_A_SECOND)
+}
+
+/// Years that an event may be in: RFC 3339 writes them with four digits, in every zone.
+const YEARS: RangeInclusive<i32> = 1970..=9998;
+/// A leap second counts more of them than a second has, and PostgreSQL stores it as the second after.
+const NANOS_OF_A_SECOND: u32 = 1_000_000_000;
+
+fn read_moment(text: &str, zone: Tz) -> Option<DateTime<Utc>> {
     if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
         return Some(moment.with_timezone(&Utc));
     }
@@ -354,6 +363,9 @@ mod tests {
         assert_eq!(parse_moment("2027-03-14T02:30", zone), None, "the clocks skip it");
         assert_eq!(parse_moment("2027-11-07T01:30", zone), Some(at("2027-11-07T05:30:00Z")), "the first of two");
         assert_eq!(parse_moment("2027-01-05T20:00:00+01:00", zone), Some(at("2027-01-05T19:00:00Z")));
+        for wrong in ["9999-12-31T23:59:59-23:59", "2027-06-30T23:59:60Z", "0000-01-01T00:00:00Z"] {
+            assert_eq!(parse_moment(wrong, zone), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -51,6 +51,10 @@ pub(super) fn unsupported(taken: &str) -> Problem {
 /// # Errors
 /// 422, naming the field as a path.
 pub(super) fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // An array would be read as the fields in the order in which the program happens to have them.
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::invalid(&FieldErrors::one("body", "must be a JSON object")));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();

@@ -85,6 +85,7 @@ pub(in crate::web) async fn update(
 ) -> Result<HttpResponse, Problem> {
     auth::partner(&app, &request, Scope::Admin).await?;
     let body: EventBody = json_body(&app, &request, payload).await?;
+    body.refuse_nulls().map_err(|errors| Problem::invalid(&errors))?;
     let slug = slug.into_inner();
     let programme = app
         .db

@@ -18,6 +18,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct LoadQuery {
     #[serde(default)]
     dry_run: bool,

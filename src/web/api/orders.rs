@@ -57,6 +57,7 @@ pub(in crate::web) async fn show(app: Data<App>, request: HttpRequest, path: Pat
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     limit: Option<String>,
     cursor: Option<String>,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     events::{EventInput, Programme, TicketType, TicketTypeInput},
+    input::FieldErrors,
     inventory::Left,
     orders::{LineInput, Placed, PurchaseInput},
 };
@@ -197,6 +198,25 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Res
 }
 
 impl EventBody {
+    /// Fields that an event cannot be without are not cleared: a client that sends null for what it does not know would put a cancelled
+    /// event on sale again.
+    pub(super) fn refuse_nulls(&self) -> Result<(), FieldErrors> {
+        let nulls = [
+            ("slug", matches!(self.slug, Some(None))),
+            ("name", matches!(self.name, Some(None))),
+            ("time_zone", matches!(self.time_zone, Some(None))),
+            ("currency", matches!(self.currency, Some(None))),
+            ("state", matches!(self.state, Some(None))),
+            ("max_per_order", matches!(self.max_per_order, Some(None))),
+            ("show_counts", matches!(self.show_counts, Some(None))),
+        ];
+        let mut errors = FieldErrors::new();
+        for (field, _) in nulls.into_iter().filter(|(_, is_null)| *is_null) {
+            errors.add(field, "cannot be null: leave it out to keep what it is");
+        }
+        errors.into_result()
+    }
+
     /// Puts what was given into `input`.
     pub(super) fn apply(&self, input: &mut EventInput) {
         fn put<T: Clone>(field: &mut Option<T>, given: &Option<Option<T>>) {

@@ -31,6 +31,28 @@ fn a_change_leaves_what_is_absent_and_clears_what_is_null() {
     assert_eq!((&changed["name"], &changed["venue"], &changed["max_per_order"]), (&json!("Grand Gala"), &json!(null), &json!(4)));
     let refused = shop.client.patch("/api/v1/events/gala", &json!({"currency": "USD"}));
     assert_eq!((refused.status, &refused.json()["errors"][0]["field"]), (422, &json!("currency")));
+    let renamed = shop.client.patch("/api/v1/events/gala", &json!({"slug": "gala-2"}));
+    assert_eq!((renamed.status, &renamed.json()["errors"][0]["field"]), (422, &json!("slug")), "buyers' links have it");
+}
+
+#[test]
+fn a_null_does_not_put_a_cancelled_event_on_sale_again() {
+    let shop = Shop::open();
+    shop.event("gala", json!({"state": "cancelled"}), &[]);
+    for field in ["state", "time_zone", "max_per_order", "show_counts", "name"] {
+        let refused = shop.client.patch("/api/v1/events/gala", &json!({field: null}));
+        assert_eq!((refused.status, &refused.json()["errors"][0]["field"]), (422, &json!(field)));
+    }
+    assert_eq!(shop.client.get("/api/v1/events/gala").json()["state"], "cancelled");
+}
+
+#[test]
+fn an_address_that_cannot_be_an_event_s_is_not_found() {
+    let shop = Shop::open();
+    for slug in ["%00", "gala%00", "%20", "GALA", "..%2f"] {
+        assert_eq!(shop.client.get(&format!("/api/v1/events/{slug}")).status, 404, "{slug}");
+        assert_eq!(shop.client.get(&format!("/events/{slug}")).status, 404, "{slug}");
+    }
 }
 
 #[test]
