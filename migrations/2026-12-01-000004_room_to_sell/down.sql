@@ -1,0 +1,2 @@
+ALTER INDEX tickets_pkey RESET (fillfactor);
+ALTER TABLE tickets RESET (fillfactor);
