@@ -7,13 +7,15 @@ use diesel::{
     PgConnection, QueryResult,
     pg::Pg,
     query_builder::{AstPass, Query, QueryFragment, QueryId},
-    sql_types::Untyped,
 };
 
 /// A statement with constant text and typed values.
 pub(crate) trait Statement: 'static {
     /// The text, with `$1` to `$9` where values go.
     const SQL: &'static str;
+
+    /// The SQL types of its columns, so that rows are read by place and not by name; [`Untyped`](diesel::sql_types::Untyped) if it has none.
+    type Row;
 
     /// Pushes the value of `$place`. A place that the text names twice is asked for twice.
     ///
@@ -44,8 +46,8 @@ impl<S: Statement> QueryId for Prepared<S> {
     const HAS_STATIC_QUERY_ID: bool = true;
 }
 
-impl<S> Query for Prepared<S> {
-    type SqlType = Untyped;
+impl<S: Statement> Query for Prepared<S> {
+    type SqlType = S::Row;
 }
 
 impl<S> diesel::RunQueryDsl<PgConnection> for Prepared<S> {}

@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use diesel::{
     PgConnection,
+    dsl::{AsSelect, SqlTypeOf},
     pg::Pg,
     prelude::*,
     query_builder::AstPass,
     sql_query,
-    sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid},
+    sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz, Untyped, Uuid as SqlUuid},
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -28,7 +29,7 @@ use crate::{
     ids::{EventId, LoadId, OrderId, TicketTypeId},
 };
 
-#[derive(QueryableByName, Queryable, Selectable)]
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = tickets)]
 struct TicketRow {
     position: i32,
@@ -76,6 +77,7 @@ struct ClaimSkipping(ClaimValues);
 
 impl Statement for ClaimSkipping {
     const SQL: &'static str = CLAIM_SKIPPING;
+    type Row = SqlTypeOf<AsSelect<TicketRow, Pg>>;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         self.0.bind(place, out)
@@ -86,6 +88,7 @@ struct ClaimWaiting(ClaimValues);
 
 impl Statement for ClaimWaiting {
     const SQL: &'static str = CLAIM_WAITING;
+    type Row = SqlTypeOf<AsSelect<TicketRow, Pg>>;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         self.0.bind(place, out)
@@ -125,6 +128,7 @@ struct MarkSold {
 
 impl Statement for MarkSold {
     const SQL: &'static str = MARK_SOLD;
+    type Row = Untyped;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         match place {

@@ -9,7 +9,7 @@ use diesel::{
     pg::Pg,
     query_builder::AstPass,
     sql_query,
-    sql_types::{Array, BigInt, Integer},
+    sql_types::{Array, BigInt, Integer, Untyped},
 };
 
 use super::{
@@ -64,6 +64,7 @@ macro_rules! statement {
 
         impl Statement for $name {
             const SQL: &'static str = $sql;
+            type Row = Untyped;
 
             fn bind<'b>(&'b self, _place: u32, _out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
                 Ok(())
@@ -193,7 +194,7 @@ impl PlainBuyer {
     }
 }
 
-fn positions(conn: &mut PgConnection, statement: impl Statement) -> Result<Vec<i32>, Refusal> {
+fn positions(conn: &mut PgConnection, statement: impl Statement<Row = Untyped>) -> Result<Vec<i32>, Refusal> {
     let rows: Vec<PositionRow> = Prepared(statement).load(conn)?;
     Ok(rows.into_iter().map(|row| row.position).collect())
 }
