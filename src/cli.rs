@@ -16,7 +16,7 @@ use std::{
 
 use clap::{Args, Parser, Subcommand};
 use diesel::PgConnection;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
     accounts::{self, AccountError, AdminInput, Scope},
@@ -164,12 +164,14 @@ pub fn main() -> ExitCode {
 
 /// Human-readable lines on a terminal, JSON otherwise; both on the error output, which leaves the output to results.
 fn start_log(filter: &str) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| Failure::Log(error.to_string()))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // Chosen by target and level alone: a filter by span fields would be asked each time a request goes on.
+    let filter: Targets = filter.parse().map_err(|error| Failure::Log(format!("{filter:?}: {error}")))?;
+    let lines = fmt::layer().with_writer(io::stderr);
     if io::stderr().is_terminal() {
-        log.with_target(false).init();
+        tracing_subscriber::registry().with(filter).with(lines.with_target(false)).init();
     } else {
-        log.json().flatten_event(true).with_current_span(true).with_span_list(false).init();
+        let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
+        tracing_subscriber::registry().with(filter).with(lines).init();
     }
     Ok(())
 }

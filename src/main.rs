@@ -4,6 +4,12 @@
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+/// A request is a hundred small allocations, made on one thread and freed on another, which the system's allocator pays dearly for.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
     boxoffice::cli::main()
 }
