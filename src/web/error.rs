@@ -6,7 +6,7 @@ use actix_web::{
     body::{BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
     http::{
-        StatusCode,
+        Method, StatusCode,
         header::{self, HeaderName, HeaderValue},
     },
     middleware::Next,
@@ -268,32 +268,48 @@ fn shortage(short: Short, shortages: &[Shortage]) -> Problem {
     problem.member("ticket_type", name).member("requested", requested).member("available", available).member("shortages", json!(shortages))
 }
 
-/// Gives each request its root span. The path goes into it and not the query, which in a buyer's link is a secret; causes are left to
-/// `log`.
+/// Gives each request a span, for those who debug: at the usual level there is none, since making one costs a tenth of what serving
+/// a sale does, and few requests have anything to tell. What goes wrong says itself which request it was, see [`log`].
+///
+/// The path goes into it and not the query, which in a buyer's link is a secret; causes are left to [`log`].
 pub struct RequestSpan;
 
 impl RootSpanBuilder for RequestSpan {
     fn on_request_start(request: &ServiceRequest) -> Span {
         let request_id = request.extensions().get::<RequestId>().map(ToString::to_string).unwrap_or_default();
-        tracing::info_span!("request", request_id, method = request.method().as_str(), path = request.path())
+        tracing::debug_span!("request", request_id, method = request.method().as_str(), path = request.path())
     }
 
     fn on_request_end<B: MessageBody>(_: Span, _: &Result<ServiceResponse<B>, Error>) {}
 }
 
-/// The id of a request, in every line of its log and in every answer.
-fn request_id(response: &ServiceResponse<impl MessageBody>) -> String {
-    response.request().extensions().get::<RequestId>().map(ToString::to_string).unwrap_or_default()
+/// The request at hand, for the log.
+struct AtHand {
+    id: String,
+    method: Method,
+    path: String,
 }
 
-/// Middleware around everything: the request's id goes into the answer.
+tokio::task_local! {
+    static AT_HAND: AtHand;
+}
+
+/// The id of a request, in every line of its log and in every answer.
+fn request_id() -> String {
+    AT_HAND.try_with(|request| request.id.clone()).unwrap_or_default()
+}
+
+/// Middleware around everything: the request's id goes into the answer, and into the log of what went wrong with it.
 ///
 /// # Errors
 /// Those of the handler.
 pub async fn with_request_id(request: ServiceRequest, next: Next<impl MessageBody>) -> Result<ServiceResponse<impl MessageBody>, Error> {
     const NAME: HeaderName = HeaderName::from_static("x-request-id");
-    let mut response = next.call(request).await?;
-    if let Ok(id) = HeaderValue::from_str(&request_id(&response)) {
+    let id = request.extensions().get::<RequestId>().map(ToString::to_string).unwrap_or_default();
+    let header = HeaderValue::from_str(&id);
+    let at_hand = AtHand { id, method: request.method().clone(), path: request.path().to_owned() };
+    let mut response = AT_HAND.scope(at_hand, next.call(request)).await?;
+    if let Ok(id) = header {
         response.headers_mut().insert(NAME, id);
     }
     Ok(response)
@@ -324,7 +340,7 @@ fn render(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let Some(problem) = problem_of(&response) else { return Ok(response) };
     log(&problem);
-    let mut answer = show(&problem, &request_id(&response));
+    let mut answer = show(&problem, &request_id());
     // The handler's own headers stay: Allow, WWW-Authenticate.
     for (name, value) in response.headers() {
         if *name != header::CONTENT_TYPE && *name != header::CONTENT_LENGTH {
@@ -351,13 +367,14 @@ fn problem_of(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
     (status.is_client_error() || status.is_server_error()).then_some(()).filter(|()| !has_page).map(|()| Problem::of_status(status))
 }
 
-/// Logs a problem: for the middleware, and for a page that shows one in its own way.
+/// Logs a problem of the request at hand: for the middleware, and for a page that shows one in its own way.
 pub(super) fn log(problem: &Problem) {
-    let cause = problem.cause.as_deref().unwrap_or("");
-    match problem.status.as_u16() {
+    let (code, cause) = (problem.code, problem.cause.as_deref().unwrap_or(""));
+    // Outside a request there is nobody to tell apart.
+    let _ = AT_HAND.try_with(|AtHand { id: request_id, method, path }| match problem.status.as_u16() {
         // The database's absence is said once by `db`; here it is one line a request that was turned away.
-        503 => tracing::info!(code = problem.code, cause, "turned away"),
-        500.. => tracing::error!(code = problem.code, cause, "failed"),
-        _ => tracing::debug!(code = problem.code, cause, detail = problem.detail, "refused"),
-    }
+        503 => tracing::info!(request_id, %method, path, code, cause, "turned away"),
+        500.. => tracing::error!(request_id, %method, path, code, cause, "failed"),
+        _ => tracing::debug!(request_id, %method, path, code, cause, detail = problem.detail, "refused"),
+    });
 }

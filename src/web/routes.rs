@@ -14,12 +14,13 @@ pub fn configure(config: &mut ServiceConfig) {
         .service(
             scope("/api/v1")
                 .wrap(from_fn(error::problems_as_json))
+                // URLs are compared in this order, and sales are what comes by the thousand.
+                .service(resource("/events/{slug}/orders").route(read().to(api::orders::list)).route(post().to(api::orders::create)))
                 .service(resource("/events").route(read().to(api::events::list)).route(post().to(api::events::create)))
                 .service(resource("/events/{slug}").route(read().to(api::events::show)).route(web::patch().to(api::events::update)))
                 .service(resource("/events/{slug}/availability").route(read().to(api::events::availability)))
                 .service(resource("/events/{slug}/ticket-types").route(post().to(api::events::add_ticket_type)))
                 .service(resource("/events/{slug}/inventory").route(post().to(api::inventory::load)))
-                .service(resource("/events/{slug}/orders").route(read().to(api::orders::list)).route(post().to(api::orders::create)))
                 .service(resource("/events/{slug}/orders/{id}").route(read().to(api::orders::show)))
                 .default_service(web::to(api::not_found)),
         )

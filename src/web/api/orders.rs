@@ -31,9 +31,8 @@ pub(in crate::web) async fn create(
     let key = idempotency_key(&request)?;
     let body: OrderBody = json_body(&app, &request, payload).await?;
     // The hash is of what was understood, so that spacing and the order of members do not matter.
-    let request_hash = digest(&serde_json::to_vec(&body).unwrap_or_default());
+    let key = key.map(|key| IdempotencyKey { key, request_hash: digest(&serde_json::to_vec(&body).unwrap_or_default()) });
     let purchase = body.into_input().parse().map_err(|errors| Problem::invalid(&errors))?;
-    let key = key.map(|key| IdempotencyKey { key, request_hash });
     let order = Request { purchase, caller: Caller::Partner(partner.id), key };
     let slug = slug.into_inner();
     let placed = app.desk.sell(slug.clone(), order).await?;
