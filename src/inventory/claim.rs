@@ -63,14 +63,14 @@ impl LowWater {
         }
     }
 
-    /// Takes over the marks of a sale that was committed.
+    /// Takes over the marks of a sale.
     pub fn raise(&mut self, marks: Self) {
         self.0.extend(marks.0);
     }
 
-    /// Sets a mark, right or wrong. For tests.
-    pub fn set(&mut self, event: EventId, ticket_type: TicketTypeId, position: i32) {
-        self.0.insert((event, ticket_type), position);
+    /// Forgets all marks: a sale that moved some was not committed.
+    pub fn forget(&mut self) {
+        self.0.clear();
     }
 }
 

@@ -7,7 +7,7 @@ pub mod rules;
 mod sale;
 pub mod statements;
 
-use std::{collections::HashMap, fmt, str::FromStr};
+use std::{collections::HashMap, fmt, str::FromStr, sync::Arc};
 
 use chrono::{DateTime, Utc};
 use diesel::PgConnection;
@@ -158,6 +158,9 @@ pub struct Order {
     pub created_at: DateTime<Utc>,
 }
 
+/// Codes of an event's ticket types, shared by all that is shown of it at once.
+pub type TypeCodes = HashMap<TicketTypeId, String>;
+
 /// An order with its tickets: what a buyer is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
@@ -166,7 +169,7 @@ pub struct Placed {
     /// Its tickets, by position.
     pub tickets: Vec<Ticket>,
     /// Codes of the ticket types, for showing the tickets.
-    pub type_codes: HashMap<TicketTypeId, String>,
+    pub type_codes: Arc<TypeCodes>,
 }
 
 /// One ticket type that is not there as often as asked for.
@@ -325,7 +328,8 @@ pub fn list(
     let positions: Vec<i32> = orders.iter().flat_map(|order| order.positions.iter().copied()).collect();
     let mut tickets = inventory::tickets_at(conn, event, &positions)?;
     let type_codes = type_codes(&programme);
-    let placed = |order: Order| Placed { tickets: tickets.remove(&order.id).unwrap_or_default(), type_codes: type_codes.clone(), order };
+    let placed =
+        |order: Order| Placed { tickets: tickets.remove(&order.id).unwrap_or_default(), type_codes: Arc::clone(&type_codes), order };
     let orders = orders.into_iter().map(placed).collect();
     Ok(OrdersPage { programme, orders, next })
 }
@@ -349,6 +353,6 @@ pub fn takings(conn: &mut PgConnection, events: &[EventId]) -> Result<HashMap<Ev
     queries::takings(conn, events)
 }
 
-fn type_codes(programme: &Programme) -> HashMap<TicketTypeId, String> {
-    programme.ticket_types.iter().map(|ticket_type| (ticket_type.id, ticket_type.code.clone())).collect()
+fn type_codes(programme: &Programme) -> Arc<TypeCodes> {
+    Arc::new(programme.ticket_types.iter().map(|ticket_type| (ticket_type.id, ticket_type.code.clone())).collect())
 }

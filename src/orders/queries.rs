@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use diesel::{
     PgConnection,
     connection::SimpleConnection,
+    dsl::{AsSelect, SqlTypeOf},
     pg::Pg,
     prelude::*,
     query_builder::AstPass,
@@ -25,7 +26,7 @@ use crate::{
     money::Currency,
 };
 
-#[derive(Queryable, QueryableByName, Selectable)]
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = orders)]
 struct OrderRow {
     id: Uuid,
@@ -92,6 +93,7 @@ struct ByKeys {
 
 impl Statement for ByKeys {
     const SQL: &'static str = BY_KEYS;
+    type Row = SqlTypeOf<AsSelect<OrderRow, Pg>>;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         match place {
@@ -133,20 +135,26 @@ pub(super) fn orders_by_ids(conn: &mut PgConnection, event: EventId, ids: &[Orde
 }
 
 /// `unnest` flattens an array of arrays, so the positions of an order travel as text. A key or an id that another transaction is just
-/// storing makes this wait for that transaction's end.
-const INSERT: &str = "INSERT INTO orders (event_id, id, status, buyer_name, buyer_email, items, positions, quantity, requested_quantity, \
-       total_minor, currency, channel, partner_id, access_key, idempotency_scope, idempotency_key, request_hash, created_at) \
-     SELECT $1, new.id, new.status, new.name, new.email, new.items::jsonb, new.positions::integer[], new.quantity, new.requested, new.total, \
-       new.currency, new.channel, new.partner, new.access, new.scope, new.key, new.hash, new.created_at \
-     FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
-       AS new (id, status, name, email, items, positions, quantity, requested, total, currency, channel, partner, access, scope, key, hash, \
-         created_at) \
-     ON CONFLICT DO NOTHING RETURNING id";
+/// storing makes this wait for that transaction's end. The conflict is that of the key alone: with any other PostgreSQL would look the new
+/// id up, too, before it stores it.
+const INSERT: &str = "INSERT INTO orders (event_id, currency, created_at, id, status, buyer_name, buyer_email, items, positions, quantity, \
+       requested_quantity, total_minor, channel, partner_id, access_key, idempotency_scope, idempotency_key, request_hash) \
+     SELECT $1, $2, $3, new.id, new.status, new.name, new.email, new.items::jsonb, new.positions::integer[], new.quantity, new.requested, \
+       new.total, new.channel, new.partner, new.access, new.scope, new.key, new.hash \
+     FROM unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+       AS new (id, status, name, email, items, positions, quantity, requested, total, channel, partner, access, scope, key, hash) \
+     ON CONFLICT (event_id, idempotency_scope, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING id";
 
-/// The columns of new orders, each as an array.
-#[derive(Default)]
+/// The columns of new orders, each as an array, but for what orders of one batch share.
 struct InsertOrders {
     event: Uuid,
+    currency: &'static str,
+    created_at: DateTime<Utc>,
+    columns: OrderColumns,
+}
+
+#[derive(Default)]
+struct OrderColumns {
     ids: Vec<Uuid>,
     statuses: Vec<&'static str>,
     names: Vec<String>,
@@ -156,44 +164,43 @@ struct InsertOrders {
     quantities: Vec<i32>,
     requested: Vec<i32>,
     totals: Vec<i64>,
-    currencies: Vec<&'static str>,
     channels: Vec<&'static str>,
     partners: Vec<Option<Uuid>>,
     access_keys: Vec<String>,
     scopes: Vec<String>,
     keys: Vec<Option<String>>,
     hashes: Vec<Option<Vec<u8>>>,
-    created_at: Vec<DateTime<Utc>>,
 }
 
 impl Statement for InsertOrders {
     const SQL: &'static str = INSERT;
+    type Row = SqlUuid;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         match place {
             1 => out.push_bind_param::<SqlUuid, _>(&self.event),
-            2 => out.push_bind_param::<Array<SqlUuid>, _>(&self.ids),
-            3 => out.push_bind_param::<Array<Text>, _>(&self.statuses),
-            4 => out.push_bind_param::<Array<Text>, _>(&self.names),
-            5 => out.push_bind_param::<Array<Text>, _>(&self.emails),
-            6 => out.push_bind_param::<Array<Text>, _>(&self.items),
-            7 => out.push_bind_param::<Array<Text>, _>(&self.positions),
-            8 => out.push_bind_param::<Array<Integer>, _>(&self.quantities),
-            9 => out.push_bind_param::<Array<Integer>, _>(&self.requested),
-            10 => out.push_bind_param::<Array<BigInt>, _>(&self.totals),
-            11 => out.push_bind_param::<Array<Text>, _>(&self.currencies),
-            12 => out.push_bind_param::<Array<Text>, _>(&self.channels),
-            13 => out.push_bind_param::<Array<Nullable<SqlUuid>>, _>(&self.partners),
-            14 => out.push_bind_param::<Array<Text>, _>(&self.access_keys),
-            15 => out.push_bind_param::<Array<Text>, _>(&self.scopes),
-            16 => out.push_bind_param::<Array<Nullable<Text>>, _>(&self.keys),
-            17 => out.push_bind_param::<Array<Nullable<Binary>>, _>(&self.hashes),
-            _ => out.push_bind_param::<Array<Timestamptz>, _>(&self.created_at),
+            2 => out.push_bind_param::<Text, _>(&self.currency),
+            3 => out.push_bind_param::<Timestamptz, _>(&self.created_at),
+            4 => out.push_bind_param::<Array<SqlUuid>, _>(&self.columns.ids),
+            5 => out.push_bind_param::<Array<Text>, _>(&self.columns.statuses),
+            6 => out.push_bind_param::<Array<Text>, _>(&self.columns.names),
+            7 => out.push_bind_param::<Array<Text>, _>(&self.columns.emails),
+            8 => out.push_bind_param::<Array<Text>, _>(&self.columns.items),
+            9 => out.push_bind_param::<Array<Text>, _>(&self.columns.positions),
+            10 => out.push_bind_param::<Array<Integer>, _>(&self.columns.quantities),
+            11 => out.push_bind_param::<Array<Integer>, _>(&self.columns.requested),
+            12 => out.push_bind_param::<Array<BigInt>, _>(&self.columns.totals),
+            13 => out.push_bind_param::<Array<Text>, _>(&self.columns.channels),
+            14 => out.push_bind_param::<Array<Nullable<SqlUuid>>, _>(&self.columns.partners),
+            15 => out.push_bind_param::<Array<Text>, _>(&self.columns.access_keys),
+            16 => out.push_bind_param::<Array<Text>, _>(&self.columns.scopes),
+            17 => out.push_bind_param::<Array<Nullable<Text>>, _>(&self.columns.keys),
+            _ => out.push_bind_param::<Array<Nullable<Binary>>, _>(&self.columns.hashes),
         }
     }
 }
 
-impl InsertOrders {
+impl OrderColumns {
     fn push(&mut self, order: &Order, key: Option<&IdempotencyKey>) -> Result<(), DbError> {
         let (channel, partner) = match order.caller {
             Caller::Web => ("web", None),
@@ -208,36 +215,30 @@ impl InsertOrders {
         self.quantities.push(order.quantity);
         self.requested.push(order.requested_quantity);
         self.totals.push(order.total_minor);
-        self.currencies.push(order.currency.code());
         self.channels.push(channel);
         self.partners.push(partner);
         self.access_keys.push(order.access_key.clone());
         self.scopes.push(order.caller.to_string());
         self.keys.push(key.map(|key| key.key.clone()));
         self.hashes.push(key.map(|key| key.request_hash.clone()));
-        self.created_at.push(order.created_at);
         Ok(())
     }
 }
 
-#[derive(QueryableByName)]
-struct Inserted {
-    #[diesel(sql_type = SqlUuid)]
-    id: Uuid,
-}
-
-/// Stores orders, and returns the ids of those whose key (and id) was free.
+/// Stores orders of one batch (one currency, one moment), and returns the ids of those whose key was free.
 pub(super) fn insert_orders(
     conn: &mut PgConnection,
     event: EventId,
     new: &[(&Order, Option<&IdempotencyKey>)],
 ) -> Result<HashSet<OrderId>, DbError> {
-    let mut values = InsertOrders { event: event.uuid(), ..InsertOrders::default() };
+    let Some((first, _)) = new.first() else { return Ok(HashSet::new()) };
+    let mut columns = OrderColumns::default();
     for (order, key) in new {
-        values.push(order, *key)?;
+        columns.push(order, *key)?;
     }
-    let rows: Vec<Inserted> = Prepared(values).load(conn)?;
-    Ok(rows.into_iter().map(|row| row.id.into()).collect())
+    let (currency, created_at) = (first.currency.code(), first.created_at);
+    let ids: Vec<Uuid> = Prepared(InsertOrders { event: event.uuid(), currency, created_at, columns }).load(conn)?;
+    Ok(ids.into_iter().map(OrderId::from).collect())
 }
 
 fn array_literal(numbers: &[i32]) -> String {

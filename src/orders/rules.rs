@@ -70,8 +70,7 @@ impl PurchaseInput {
         if !(1..=LINES_MAX).contains(&self.lines.len()) {
             errors.add("items", format!("must have 1 to {LINES_MAX} lines"));
         }
-        let lines: Vec<(String, i64)> =
-            self.lines.iter().enumerate().filter_map(|(place, line)| line.parse(&format!("items[{place}]"), &mut errors)).collect();
+        let lines: Vec<(String, i64)> = self.lines.iter().enumerate().filter_map(|(place, line)| line.parse(place, &mut errors)).collect();
         match (buyer_name, buyer_email) {
             (Some(buyer_name), Some(buyer_email)) => {
                 let purchase = Purchase { buyer_name, buyer_email, lines: summed(&lines), accept_fewer: self.accept_fewer };
@@ -83,12 +82,15 @@ impl PurchaseInput {
 }
 
 impl LineInput {
-    fn parse(&self, path: &str, errors: &mut FieldErrors) -> Option<(String, i64)> {
-        let ticket_type =
-            errors.check(&format!("{path}.ticket_type"), self.ticket_type.clone(), "must be the code of a ticket type, like standard");
+    fn parse(&self, place: usize, errors: &mut FieldErrors) -> Option<(String, i64)> {
         let quantity = self.quantity.filter(|quantity| (1..=i64::from(i32::MAX)).contains(quantity));
-        let quantity = errors.check(&format!("{path}.quantity"), quantity, QUANTITY_EXPECTED);
-        ticket_type.zip(quantity)
+        if self.ticket_type.is_none() {
+            errors.add(format!("items[{place}].ticket_type"), "must be the code of a ticket type, like standard");
+        }
+        if quantity.is_none() {
+            errors.add(format!("items[{place}].quantity"), QUANTITY_EXPECTED);
+        }
+        self.ticket_type.clone().zip(quantity)
     }
 }
 

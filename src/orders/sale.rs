@@ -10,6 +10,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ops::DerefMut,
+    sync::Arc,
     time::Duration,
 };
 
@@ -24,7 +26,7 @@ use super::{
 use crate::{
     db::{DbError, transaction},
     events::{self, EventError, Programme},
-    ids::{OrderId, TicketTypeId, new_access_key, new_ticket_code},
+    ids::{EventId, OrderId, TicketTypeId, new_access_key, new_ticket_code},
     inventory::{
         self, Ticket,
         claim::{self, LowWater, Pass, Sold},
@@ -78,17 +80,22 @@ pub(super) struct Terms<'a> {
 
 /// The pass that waits for nobody. Verdicts come in the order of the entries.
 ///
+/// `turn` gives the marks, and with them the right to claim. They are moved and given up as soon as all is claimed and dealt, so that
+/// the next batch claims what lies behind while this one is stored.
+///
 /// # Errors
-/// The transaction's as a whole: nothing was sold, unless it is [`DbError::CommitUnknown`].
-pub(super) fn skipping_pass(
+/// The transaction's as a whole: nothing was sold, unless it is [`DbError::CommitUnknown`]. The marks may then be too high.
+pub(super) fn skipping_pass<T: DerefMut<Target = LowWater>>(
     conn: &mut PgConnection,
     terms: Terms<'_>,
     entries: &[&Entry],
-    low_water: &mut LowWater,
+    mut turn: impl FnMut() -> T,
 ) -> Result<Vec<Verdict>, DbError> {
-    let (verdicts, marks) = pass(conn, terms, entries, Pass::Skip, low_water)?;
-    low_water.raise(marks);
-    Ok(verdicts)
+    let passed = transaction(conn, |conn| pass(conn, terms, entries, Pass::Skip, Some(turn())))?;
+    if let Some((event, tickets)) = &passed.given_back {
+        turn().lower_all(*event, tickets);
+    }
+    Ok(passed.verdicts)
 }
 
 /// The pass that waits for rows that others have locked, and has the last word. It looks at every row, whatever the low-water mark.
@@ -96,35 +103,40 @@ pub(super) fn skipping_pass(
 /// # Errors
 /// The transaction's as a whole; [`DbError::Busy`] if the wait was in vain.
 pub(super) fn waiting_pass(conn: &mut PgConnection, terms: Terms<'_>, entries: &[&Entry]) -> Result<Vec<Outcome>, DbError> {
-    let (verdicts, _) = pass(conn, terms, entries, Pass::Wait, &LowWater::default())?;
+    let passed = transaction(conn, |conn| {
+        queries::bound_waits(conn, terms.limits.lock_wait, terms.limits.claim_wait)?;
+        pass(conn, terms, entries, Pass::Wait, None::<&mut LowWater>)
+    })?;
     let outcome = |verdict| match verdict {
         Verdict::Settled(outcome) => *outcome,
         Verdict::LookAgain => Err(DbError::Busy("the waiting claim was not final".to_owned()).into()),
     };
-    Ok(verdicts.into_iter().map(outcome).collect())
+    Ok(passed.verdicts.into_iter().map(outcome).collect())
 }
 
-fn pass(
+/// What a pass found.
+struct Passed {
+    verdicts: Vec<Verdict>,
+    /// Tickets that were dealt and are free again when the transaction ends: below the marks.
+    given_back: Option<(EventId, Vec<Ticket>)>,
+}
+
+/// One pass in the transaction at hand.
+fn pass<T: DerefMut<Target = LowWater>>(
     conn: &mut PgConnection,
     terms: Terms<'_>,
     entries: &[&Entry],
     pass: Pass,
-    low_water: &LowWater,
-) -> Result<(Vec<Verdict>, LowWater), DbError> {
-    transaction(conn, |conn| {
-        if pass == Pass::Wait {
-            queries::bound_waits(conn, terms.limits.lock_wait, terms.limits.claim_wait)?;
+    marks: Option<T>,
+) -> Result<Passed, DbError> {
+    match events::programme(conn, terms.slug) {
+        Ok(programme) => Batch::new(&programme, entries, terms, pass).run(conn, marks),
+        Err(EventError::Db(error)) => Err(error),
+        Err(_) => {
+            let unknown = |_: &&Entry| Verdict::Settled(Box::new(Err(OrderError::EventNotFound(terms.slug.to_owned()))));
+            Ok(Passed { verdicts: entries.iter().map(unknown).collect(), given_back: None })
         }
-        let programme = match events::programme(conn, terms.slug) {
-            Ok(programme) => programme,
-            Err(EventError::Db(error)) => return Err(error),
-            Err(_) => {
-                let unknown = |_: &&Entry| Verdict::Settled(Box::new(Err(OrderError::EventNotFound(terms.slug.to_owned()))));
-                return Ok((entries.iter().map(unknown).collect(), LowWater::default()));
-            }
-        };
-        Batch::new(&programme, entries, terms, pass, low_water).run(conn)
-    })
+    }
 }
 
 /// One pass of one batch.
@@ -133,7 +145,6 @@ struct Batch<'a> {
     entries: &'a [&'a Entry],
     terms: Terms<'a>,
     pass: Pass,
-    low_water: &'a LowWater,
     /// For each entry the first one with the same key: itself, if it has none.
     firsts: Vec<usize>,
     verdicts: Vec<Option<Verdict>>,
@@ -148,31 +159,33 @@ struct Deal<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(programme: &'a Programme, entries: &'a [&'a Entry], terms: Terms<'a>, pass: Pass, low_water: &'a LowWater) -> Self {
+    fn new(programme: &'a Programme, entries: &'a [&'a Entry], terms: Terms<'a>, pass: Pass) -> Self {
         let mut seen: HashMap<(Caller, &str), usize> = HashMap::new();
         let first = |(place, entry): (usize, &&'a Entry)| match &entry.request.key {
             Some(key) => *seen.entry((entry.request.caller, key.key.as_str())).or_insert(place),
             None => place,
         };
         let firsts = entries.iter().enumerate().map(first).collect();
-        Self { programme, entries, terms, pass, low_water, firsts, verdicts: entries.iter().map(|_| None).collect() }
+        Self { programme, entries, terms, pass, firsts, verdicts: entries.iter().map(|_| None).collect() }
     }
 
-    fn run(mut self, conn: &mut PgConnection) -> Result<(Vec<Verdict>, LowWater), DbError> {
+    fn run<T: DerefMut<Target = LowWater>>(mut self, conn: &mut PgConnection, marks: Option<T>) -> Result<Passed, DbError> {
         if self.terms.again {
             self.answer_known_ids(conn)?;
         }
         self.answer_known_keys(conn)?;
         let agreed = self.agree();
-        let mut shelf = self.claim(conn, &agreed)?;
-        let (deals, short) = self.deal(agreed, &mut shelf);
         let event = self.programme.event.id;
-        let mut marks = LowWater::after(event, &deals_and_rest(&deals, &shelf));
-        marks.lower_all(event, &self.store(conn, deals)?);
+        let mut shelf = self.claim(conn, &agreed, marks.as_deref().unwrap_or(&LowWater::default()))?;
+        let (deals, short) = self.deal(agreed, &mut shelf);
+        if let Some(mut marks) = marks {
+            marks.raise(LowWater::after(event, &deals_and_rest(&deals, &shelf)));
+        }
+        let given_back = self.store(conn, deals)?;
         self.settle_short(conn, &short, &shelf)?;
         self.answer_doubles();
         let verdicts = self.verdicts.into_iter().map(|verdict| verdict.unwrap_or(Verdict::LookAgain)).collect();
-        Ok((verdicts, marks))
+        Ok(Passed { verdicts, given_back: (!given_back.is_empty()).then_some((event, given_back)) })
     }
 
     fn settle(&mut self, place: usize, outcome: Outcome) {
@@ -252,14 +265,14 @@ impl<'a> Batch<'a> {
     }
 
     /// Locks what all of them together want, type by type in the order of ids.
-    fn claim(&self, conn: &mut PgConnection, agreed: &[(usize, Agreement)]) -> Result<Shelf, DbError> {
+    fn claim(&self, conn: &mut PgConnection, agreed: &[(usize, Agreement)], marks: &LowWater) -> Result<Shelf, DbError> {
         let mut wanted: BTreeMap<TicketTypeId, i64> = BTreeMap::new();
         for line in agreed.iter().flat_map(|(_, agreement)| &agreement.lines) {
             *wanted.entry(line.ticket_type).or_default() += line.quantity;
         }
         let mut shelf = Shelf::new();
         for (ticket_type, quantity) in wanted {
-            let claimed = claim::claim(conn, self.programme.event.id, ticket_type, quantity, self.pass, self.low_water)?;
+            let claimed = claim::claim(conn, self.programme.event.id, ticket_type, quantity, self.pass, marks)?;
             shelf.insert(ticket_type, claimed.into());
         }
         Ok(shelf)
@@ -306,8 +319,7 @@ impl<'a> Batch<'a> {
         Deal { place, key: entry.request.key.as_ref(), order, tickets }
     }
 
-    /// Stores the orders and marks their tickets. An order whose key (or id, at a second try) was stored meanwhile by another transaction
-    /// is answered with that one; its own tickets were locked and not marked, so they are free again, and are returned.
+    /// Stores the orders and marks their tickets. An order whose key was stored meanwhile by another transaction is answered with that one; its own tickets were locked and not marked, so they are free again, and are returned.
     fn store(&mut self, conn: &mut PgConnection, mut deals: Vec<Deal<'a>>) -> Result<Vec<Ticket>, DbError> {
         if deals.is_empty() {
             return Ok(Vec::new());
@@ -325,11 +337,10 @@ impl<'a> Batch<'a> {
         claim::take(conn, self.programme.event.id, sold)?;
         let type_codes = type_codes(self.programme);
         for deal in kept {
-            let placed = Placed { order: deal.order, tickets: deal.tickets, type_codes: type_codes.clone() };
+            let placed = Placed { order: deal.order, tickets: deal.tickets, type_codes: Arc::clone(&type_codes) };
             self.settle(deal.place, Ok(placed));
         }
         if !lost.is_empty() {
-            self.answer_known_ids(conn)?;
             self.answer_known_keys(conn)?;
         }
         Ok(lost.into_iter().flat_map(|deal| deal.tickets).collect())

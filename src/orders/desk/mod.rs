@@ -1,15 +1,16 @@
 //! The sale desk: purchases that arrive while a commit is under way are sold together in the next one.
 //!
-//! A desk has a bounded queue, a thread and a connection of its own. The thread takes whatever queued during the commit before:
-//! there is no timer, so a lone buyer waits for nobody. Events are spread over the desks by name, so that one event's
-//! purchases meet in one batch, in the order of their arrival. Other desks, processes and machines may sell the same event at once;
-//! the row locks keep them all right.
+//! A desk has a bounded queue and a few sellers, each a thread with a connection of its own, who take turns: one claims while others
+//! store what they claimed, or wait for the disk. A seller takes whatever has queued by its turn: there is no timer, so a lone buyer waits for
+//! nobody. Events are spread over the desks by name, so that one event's purchases meet in one batch, and claims are made in the order
+//! of arrival. Other desks, processes and machines may sell the same event at once; the row locks keep them all right.
 //!
 //! ```text
-//! sell() → queue → skipping pass, a transaction an event → answers
-//!                      │ whoever is short
-//!                      ▼
-//!                  queue → waiting pass → answers: the exact rest
+//! sell() → queue ─┬→ take, claim │ store, COMMIT → answers
+//!                 └→               take, claim │ store, COMMIT → answers
+//!                        │ whoever is short
+//!                        ▼
+//!                    queue → waiting pass → answers: the exact rest
 //! ```
 //!
 //! The waiting pass has a thread of its own, so that those who fit never wait for those who do not.
@@ -25,7 +26,7 @@ use std::{
 };
 
 use diesel::{PgConnection, connection::SimpleConnection};
-use queue::Queue;
+use queue::{Batch, Queue};
 use seller::{Connect, Seller};
 use tokio::{sync::oneshot, time::timeout};
 
@@ -42,6 +43,8 @@ use crate::{
 
 /// Desks of one process. A second one works while the first waits for its commit, and more would only make the batches smaller.
 const DESKS: usize = 2;
+/// Sellers of one desk: while one waits for the disk, another stores and a third claims.
+const SELLERS: usize = 2;
 /// Longest wait for a transaction elsewhere that stores the same key; the whole batch waits with it.
 const KEY_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Longest wait for the desks to end when the process does: what is queued is sold or refused by then.
@@ -54,7 +57,7 @@ pub struct Desk {
     db: Db,
 }
 
-/// One desk: what waits for the skipping pass, what waits for the waiting pass, and the threads that serve them.
+/// One desk: its queue, and the threads that serve it.
 struct Counter {
     arrivals: Arc<Queue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -145,24 +148,38 @@ impl Counter {
     fn open(number: usize, db: &Db, clock: &Clock, limits: SaleLimits) -> Self {
         let (arrivals, shorts) = (Arc::new(Queue::default()), Arc::new(Queue::default()));
         let seller = || Seller::new(connect_to(db), clock.clone(), limits);
-        let (skipping, waiting) = (seller(), seller());
-        let first = {
-            let (arrivals, shorts) = (Arc::clone(&arrivals), Arc::clone(&shorts));
-            spawn(format!("desk-{number}"), move || serve_arrivals(skipping, &arrivals, &shorts))
-        };
-        let second = spawn(format!("desk-{number}-waiting"), move || serve_shorts(waiting, &shorts));
-        Self { arrivals, threads: Mutex::new(first.into_iter().chain(second).collect()) }
+        let (turn, to_shorts) = (Arc::new(Mutex::new(LowWater::default())), Arc::new(ToShorts(Arc::clone(&shorts))));
+        let skipping = (0..SELLERS).map(|place| {
+            let (seller, arrivals, turn, to_shorts) = (seller(), Arc::clone(&arrivals), Arc::clone(&turn), Arc::clone(&to_shorts));
+            spawn(format!("desk-{number}.{place}"), move || serve_arrivals(seller, &arrivals, &turn, &to_shorts))
+        });
+        let waiting = seller();
+        let mut threads: Vec<_> = skipping.collect();
+        threads.push(spawn(format!("desk-{number}.waiting"), move || serve_shorts(waiting, &shorts)));
+        Self { arrivals, threads: Mutex::new(threads.into_iter().flatten().collect()) }
+    }
+}
+
+/// The way to the waiting pass. It is closed when the last seller who may send somebody there has ended.
+struct ToShorts(Arc<Queue>);
+
+impl Drop for ToShorts {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
 /// Makes connections for sales only. Their plans are made once and for all values: a plan for `LIMIT 2` is good for any other, and
-/// PostgreSQL would plan anew for each since it thinks that one cheaper.
+/// PostgreSQL would plan anew for each since it thinks that one cheaper. A sale looks rows up one by one; a bitmap or a cache for each
+/// of them is what the planner takes if it was told nothing of a table yet, and only costs.
 fn connect_to(db: &Db) -> Connect<PgConnection> {
     let db = db.clone();
     Box::new(move || {
         let mut conn = db.dedicated_in_time()?;
         let key_wait = KEY_WAIT_MAX.as_millis();
-        conn.batch_execute(&format!("SET plan_cache_mode = force_generic_plan; SET lock_timeout = {key_wait}"))?;
+        conn.batch_execute(&format!(
+            "SET plan_cache_mode = force_generic_plan; SET enable_bitmapscan = off; SET enable_memoize = off; SET lock_timeout = {key_wait}"
+        ))?;
         Ok(conn)
     })
 }
@@ -173,59 +190,50 @@ fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Option<JoinHandl
 }
 
 /// Sells what arrives; hands whoever is short to the waiting pass.
-fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, shorts: &Queue) {
-    let mut low_water = LowWater::default();
-    while let Some(batch) = arrivals.take() {
-        for (slug, group) in by_event(batch) {
-            let verdicts = seller.sell(&slug, &entries_of(&group), Pass::Skip, &mut |conn, terms, entries| {
-                sale::skipping_pass(conn, terms, entries, &mut low_water)
-            });
-            for (waiting, verdict) in group.into_iter().zip(verdicts) {
-                match verdict {
-                    Verdict::Settled(outcome) => {
-                        let outcome = outcome.map_err(|error| key_in_progress(error, &waiting.entry));
-                        waiting.tell(outcome);
-                    }
-                    Verdict::LookAgain => {
-                        if let Err(refused) = shorts.push(waiting) {
-                            refused.tell(Err(DbError::Busy("too many wait for the last tickets".to_owned()).into()));
-                        }
+///
+/// Whoever has the lock on the marks has the turn: it is taken before the batch and given up when all of it is claimed. Nobody waits for
+/// arrivals with it.
+fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, turn: &Mutex<LowWater>, to_shorts: &ToShorts) {
+    while arrivals.wait() {
+        let mut held = Some(lock(turn));
+        let Some(Batch { slug, waiting }) = arrivals.take() else { continue };
+        // A batch that has to be sold again waits for another turn.
+        let mut my_turn = || held.take().unwrap_or_else(|| lock(turn));
+        let verdicts = seller.sell(&slug, &entries_of(&waiting), Pass::Skip, &mut |conn, terms, entries| {
+            sale::skipping_pass(conn, terms, entries, &mut my_turn).inspect_err(|_| my_turn().forget())
+        });
+        drop(held);
+        for (waiting, verdict) in waiting.into_iter().zip(verdicts) {
+            match verdict {
+                Verdict::Settled(outcome) => {
+                    let outcome = outcome.map_err(|error| key_in_progress(error, &waiting.entry));
+                    waiting.tell(outcome);
+                }
+                Verdict::LookAgain => {
+                    if let Err(refused) = to_shorts.0.push(waiting) {
+                        refused.tell(Err(DbError::Busy("too many wait for the last tickets".to_owned()).into()));
                     }
                 }
             }
         }
     }
-    shorts.close();
 }
 
 /// Gives those who were short the last word.
 fn serve_shorts(mut seller: Seller<PgConnection>, shorts: &Queue) {
-    while let Some(batch) = shorts.take() {
-        for (slug, group) in by_event(batch) {
-            let verdicts = seller.sell(&slug, &entries_of(&group), Pass::Wait, &mut |conn, terms, entries| {
-                let outcomes = sale::waiting_pass(conn, terms, entries)?;
-                Ok(outcomes.into_iter().map(|outcome| Verdict::Settled(Box::new(outcome))).collect())
+    while shorts.wait() {
+        let Some(Batch { slug, waiting }) = shorts.take() else { continue };
+        let verdicts = seller.sell(&slug, &entries_of(&waiting), Pass::Wait, &mut |conn, terms, entries| {
+            let outcomes = sale::waiting_pass(conn, terms, entries)?;
+            Ok(outcomes.into_iter().map(|outcome| Verdict::Settled(Box::new(outcome))).collect())
+        });
+        for (waiting, verdict) in waiting.into_iter().zip(verdicts) {
+            waiting.tell(match verdict {
+                Verdict::Settled(outcome) => *outcome,
+                Verdict::LookAgain => Err(DbError::Busy("the waiting claim was not final".to_owned()).into()),
             });
-            for (waiting, verdict) in group.into_iter().zip(verdicts) {
-                waiting.tell(match verdict {
-                    Verdict::Settled(outcome) => *outcome,
-                    Verdict::LookAgain => Err(DbError::Busy("the waiting claim was not final".to_owned()).into()),
-                });
-            }
         }
     }
-}
-
-/// Splits a batch into one group an event, in the order of arrival.
-fn by_event(batch: Vec<Waiting>) -> Vec<(String, Vec<Waiting>)> {
-    let mut groups: Vec<(String, Vec<Waiting>)> = Vec::new();
-    for waiting in batch {
-        match groups.iter_mut().find(|(slug, _)| *slug == waiting.slug) {
-            Some((_, group)) => group.push(waiting),
-            None => groups.push((waiting.slug.clone(), vec![waiting])),
-        }
-    }
-    groups
 }
 
 fn entries_of(group: &[Waiting]) -> Vec<&Entry> {

@@ -85,7 +85,10 @@ impl<C> Seller<C> {
         tracing::warn!(reason, orders = entries.len(), "a COMMIT was not answered; its orders are looked up");
         for _ in 0..RECOVERY_TRIES {
             match self.attempt(slug, entries, true, run) {
-                Err(DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Busy(_)) => thread::sleep(RECOVERY_PAUSE),
+                // A constraint: the first try was not there to be found, and ended well just as this one stored the same ids.
+                Err(DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Busy(_) | DbError::Constraint { .. }) => {
+                    thread::sleep(RECOVERY_PAUSE);
+                }
                 result => return result,
             }
         }
