@@ -33,6 +33,7 @@ use tokio::{sync::oneshot, time::timeout};
 use super::{
     OrderError, Request,
     sale::{self, Entry, Outcome, SaleLimits, Verdict},
+    statements::SALE_SESSION,
 };
 use crate::{
     clock::Clock,
@@ -169,17 +170,13 @@ impl Drop for ToShorts {
     }
 }
 
-/// Makes connections for sales only. Their plans are made once and for all values: a plan for `LIMIT 2` is good for any other, and
-/// PostgreSQL would plan anew for each since it thinks that one cheaper. A sale looks rows up one by one; a bitmap or a cache for each
-/// of them is what the planner takes if it was told nothing of a table yet, and only costs.
+/// Makes connections for sales only.
 fn connect_to(db: &Db) -> Connect<PgConnection> {
     let db = db.clone();
     Box::new(move || {
         let mut conn = db.dedicated_in_time()?;
         let key_wait = KEY_WAIT_MAX.as_millis();
-        conn.batch_execute(&format!(
-            "SET plan_cache_mode = force_generic_plan; SET enable_bitmapscan = off; SET enable_memoize = off; SET lock_timeout = {key_wait}"
-        ))?;
+        conn.batch_execute(&format!("{SALE_SESSION}; SET lock_timeout = {key_wait}"))?;
         Ok(conn)
     })
 }
