@@ -87,14 +87,14 @@ pub fn claim(
     low_water: &LowWater,
 ) -> Result<Vec<Ticket>, DbError> {
     if pass == Pass::Wait {
-        return queries::claim_waiting(conn, event, ticket_type, FIRST_POSITION, quantity);
+        return queries::claim(conn, event, ticket_type, FIRST_POSITION, quantity, pass);
     }
     let from = low_water.of(event, ticket_type);
-    let claimed = queries::claim_skipping(conn, event, ticket_type, from, quantity)?;
+    let claimed = queries::claim(conn, event, ticket_type, from, quantity, pass)?;
     let is_short = i64::try_from(claimed.len()).is_ok_and(|got| got < quantity);
     if is_short && from > FIRST_POSITION {
         // The rows that are locked already are found again: a transaction does not skip its own locks.
-        return queries::claim_skipping(conn, event, ticket_type, FIRST_POSITION, quantity);
+        return queries::claim(conn, event, ticket_type, FIRST_POSITION, quantity, pass);
     }
     Ok(claimed)
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{
     Counts, Left, Place, Ticket,
-    claim::Sold,
+    claim::{Pass, Sold},
     load::StoredLoad,
     statements::{CLAIM_SKIPPING, CLAIM_WAITING, LEFT, MARK_SOLD, ON_SHELF},
 };
@@ -54,15 +54,18 @@ impl From<TicketRow> for Ticket {
     }
 }
 
-/// The values of a claim; the two statements differ in what they do about locked rows.
-struct ClaimValues {
+/// A claim: the two differ in what they do about locked rows.
+struct Claim<const WAITS: bool> {
     event: Uuid,
     ticket_type: Uuid,
     from: i32,
     quantity: i64,
 }
 
-impl ClaimValues {
+impl<const WAITS: bool> Statement for Claim<WAITS> {
+    const SQL: &'static str = if WAITS { CLAIM_WAITING } else { CLAIM_SKIPPING };
+    type Row = SqlTypeOf<AsSelect<TicketRow, Pg>>;
+
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         match place {
             1 => out.push_bind_param::<SqlUuid, _>(&self.event),
@@ -73,49 +76,19 @@ impl ClaimValues {
     }
 }
 
-struct ClaimSkipping(ClaimValues);
-
-impl Statement for ClaimSkipping {
-    const SQL: &'static str = CLAIM_SKIPPING;
-    type Row = SqlTypeOf<AsSelect<TicketRow, Pg>>;
-
-    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.bind(place, out)
-    }
-}
-
-struct ClaimWaiting(ClaimValues);
-
-impl Statement for ClaimWaiting {
-    const SQL: &'static str = CLAIM_WAITING;
-    type Row = SqlTypeOf<AsSelect<TicketRow, Pg>>;
-
-    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.bind(place, out)
-    }
-}
-
-pub(super) fn claim_skipping(
+pub(super) fn claim(
     conn: &mut PgConnection,
     event: EventId,
     ticket_type: TicketTypeId,
     from: i32,
     quantity: i64,
+    pass: Pass,
 ) -> Result<Vec<Ticket>, DbError> {
-    let values = ClaimValues { event: event.uuid(), ticket_type: ticket_type.uuid(), from, quantity };
-    let rows: Vec<TicketRow> = Prepared(ClaimSkipping(values)).load(conn)?;
-    Ok(rows.into_iter().map(Ticket::from).collect())
-}
-
-pub(super) fn claim_waiting(
-    conn: &mut PgConnection,
-    event: EventId,
-    ticket_type: TicketTypeId,
-    from: i32,
-    quantity: i64,
-) -> Result<Vec<Ticket>, DbError> {
-    let values = ClaimValues { event: event.uuid(), ticket_type: ticket_type.uuid(), from, quantity };
-    let rows: Vec<TicketRow> = Prepared(ClaimWaiting(values)).load(conn)?;
+    let (event, ticket_type) = (event.uuid(), ticket_type.uuid());
+    let rows: Vec<TicketRow> = match pass {
+        Pass::Skip => Prepared(Claim::<false> { event, ticket_type, from, quantity }).load(conn)?,
+        Pass::Wait => Prepared(Claim::<true> { event, ticket_type, from, quantity }).load(conn)?,
+    };
     Ok(rows.into_iter().map(Ticket::from).collect())
 }
 
