@@ -364,7 +364,8 @@ fn load(database: &DatabaseArgs, args: &LoadArgs) -> Result<(), Failure> {
             for of_type in &report.ticket_types {
                 say(format_args!("{}: {} {verb}, {} already there", of_type.ticket_type, of_type.loaded, of_type.already_there))?;
             }
-            say(format_args!("{} tickets {verb}, {} already there", report.loaded, report.already_there))
+            let noun = if report.loaded == 1 { "ticket" } else { "tickets" };
+            say(format_args!("{} {noun} {verb}, {} already there", report.loaded, report.already_there))
         }
         Err(InventoryError::Rows(rows)) => {
             let mut out = io::stderr().lock();

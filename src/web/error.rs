@@ -269,9 +269,9 @@ fn shortage(short: Short, shortages: &[Shortage]) -> Problem {
 }
 
 /// Gives each request a span, for those who debug: at the usual level there is none, since making one costs a tenth of what serving
-/// a sale does, and few requests have anything to tell. What goes wrong says itself which request it was, see [`log`].
+/// a sale does, and few requests have anything to tell. What goes wrong says itself which request it was, see `log`.
 ///
-/// The path goes into it and not the query, which in a buyer's link is a secret; causes are left to [`log`].
+/// The path goes into it and not the query, which in a buyer's link is a secret; causes are left to `log`.
 pub struct RequestSpan;
 
 impl RootSpanBuilder for RequestSpan {

@@ -38,12 +38,16 @@ async fn json_body<T: DeserializeOwned>(app: &App, request: &HttpRequest, payloa
     body::json(&bytes)
 }
 
-/// The request's Idempotency-Key, if it has one.
+/// The request's Idempotency-Key, if it has one. Of two, neither is taken: whoever sent them means one of them, and would retry with either.
 fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, Problem> {
-    let Some(value) = request.headers().get("idempotency-key") else { return Ok(None) };
+    let wrong = |message: String| Problem::invalid(&FieldErrors::one("Idempotency-Key", message));
+    let mut values = request.headers().get_all("idempotency-key");
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(wrong("must be sent once".to_owned()));
+    }
     let key = value.to_str().ok().and_then(rules::parse_key);
-    key.map(Some)
-        .ok_or_else(|| Problem::invalid(&FieldErrors::one("Idempotency-Key", format!("must be 1 to {KEY_MAX} visible ASCII characters"))))
+    key.map(Some).ok_or_else(|| wrong(format!("must be 1 to {KEY_MAX} visible ASCII characters")))
 }
 
 /// Reads the query string into `T`.

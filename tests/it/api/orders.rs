@@ -146,6 +146,9 @@ fn the_same_key_is_the_same_order() {
     assert_eq!(other_partner.status, 201, "keys are each caller's own");
     let bad = shop.client.post_keyed(path, "a key", &order(1));
     assert_eq!((bad.status, &bad.json()["errors"][0]["field"]), (422, &json!("Idempotency-Key")));
+    let two = [("content-type", "application/json"), ("idempotency-key", "k-2"), ("idempotency-key", "k-3")];
+    let two = shop.client.send("POST", path, &two, order(1).to_string().as_bytes());
+    assert_eq!((two.status, &two.json()["errors"][0]["message"]), (422, &json!("must be sent once")));
 }
 
 #[test]
