@@ -135,18 +135,31 @@ pub(super) fn orders_by_ids(conn: &mut PgConnection, event: EventId, ids: &[Orde
 }
 
 /// `unnest` flattens an array of arrays, so the positions of an order travel as text. A key or an id that another transaction is just
-/// storing makes this wait for that transaction's end. The conflict is that of the key alone: with any other PostgreSQL would look the new
-/// id up, too, before it stores it.
-const INSERT: &str = "INSERT INTO orders (event_id, currency, created_at, id, status, buyer_name, buyer_email, items, positions, quantity, \
-       requested_quantity, total_minor, channel, partner_id, access_key, idempotency_scope, idempotency_key, request_hash) \
-     SELECT $1, $2, $3, new.id, new.status, new.name, new.email, new.items::jsonb, new.positions::integer[], new.quantity, new.requested, \
-       new.total, new.channel, new.partner, new.access, new.scope, new.key, new.hash \
-     FROM unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
-       AS new (id, status, name, email, items, positions, quantity, requested, total, channel, partner, access, scope, key, hash) \
-     ON CONFLICT (event_id, idempotency_scope, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING id";
+/// storing makes this wait for that transaction's end.
+macro_rules! insert {
+    ($on_conflict:literal) => {
+        concat!(
+            "INSERT INTO orders (event_id, currency, created_at, id, status, buyer_name, buyer_email, items, positions, quantity, \
+               requested_quantity, total_minor, channel, partner_id, access_key, idempotency_scope, idempotency_key, request_hash) \
+             SELECT $1, $2, $3, new.id, new.status, new.name, new.email, new.items::jsonb, new.positions::integer[], new.quantity, \
+               new.requested, new.total, new.channel, new.partner, new.access, new.scope, new.key, new.hash \
+             FROM unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+               AS new (id, status, name, email, items, positions, quantity, requested, total, channel, partner, access, scope, key, hash)",
+            $on_conflict,
+            " RETURNING id"
+        )
+    };
+}
+
+/// For a batch in which nobody has a key: there is nothing to conflict with, and PostgreSQL stores a row twice as it were where it has to
+/// look out for one.
+const INSERT: &str = insert!("");
+/// The conflict is that of the key alone: with any other PostgreSQL would look the new id up, too, before it stores it.
+const INSERT_KEYED: &str =
+    insert!(" ON CONFLICT (event_id, idempotency_scope, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING");
 
 /// The columns of new orders, each as an array, but for what orders of one batch share.
-struct InsertOrders {
+struct InsertOrders<const KEYED: bool> {
     event: Uuid,
     currency: &'static str,
     created_at: DateTime<Utc>,
@@ -172,8 +185,8 @@ struct OrderColumns {
     hashes: Vec<Option<Vec<u8>>>,
 }
 
-impl Statement for InsertOrders {
-    const SQL: &'static str = INSERT;
+impl<const KEYED: bool> Statement for InsertOrders<KEYED> {
+    const SQL: &'static str = if KEYED { INSERT_KEYED } else { INSERT };
     type Row = SqlUuid;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
@@ -236,8 +249,12 @@ pub(super) fn insert_orders(
     for (order, key) in new {
         columns.push(order, *key)?;
     }
-    let (currency, created_at) = (first.currency.code(), first.created_at);
-    let ids: Vec<Uuid> = Prepared(InsertOrders { event: event.uuid(), currency, created_at, columns }).load(conn)?;
+    let (event, currency, created_at) = (event.uuid(), first.currency.code(), first.created_at);
+    let ids: Vec<Uuid> = if new.iter().any(|(_, key)| key.is_some()) {
+        Prepared(InsertOrders::<true> { event, currency, created_at, columns }).load(conn)?
+    } else {
+        Prepared(InsertOrders::<false> { event, currency, created_at, columns }).load(conn)?
+    };
     Ok(ids.into_iter().map(OrderId::from).collect())
 }
 
