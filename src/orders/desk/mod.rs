@@ -19,6 +19,7 @@ mod queue;
 mod seller;
 
 use std::{
+    collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
@@ -38,6 +39,7 @@ use super::{
 use crate::{
     clock::Clock,
     db::{Db, DbError},
+    events,
     ids::OrderId,
     inventory::claim::{LowWater, Pass},
 };
@@ -55,6 +57,8 @@ const CLOSE_WAIT_MAX: Duration = Duration::from_secs(3);
 #[derive(Clone)]
 pub struct Desk {
     counters: Arc<[Counter]>,
+    /// Slugs of events that are there. Requests for any others never come to a desk: they would take its turns from those who can buy.
+    known: Arc<Mutex<HashSet<String>>>,
     db: Db,
 }
 
@@ -93,7 +97,7 @@ impl Desk {
     #[must_use]
     pub fn open(db: &Db, clock: &Clock, limits: SaleLimits) -> Self {
         let counters = (0..DESKS).map(|number| Counter::open(number, db, clock, limits)).collect();
-        Self { counters, db: db.clone() }
+        Self { counters, known: Arc::default(), db: db.clone() }
     }
 
     /// Sells to one request, together with whatever else is queued.
@@ -106,6 +110,7 @@ impl Desk {
         if !self.db.is_prepared() {
             return Err(DbError::Unavailable("the database has not been reached and migrated yet".to_owned()).into());
         }
+        self.find(&slug).await?;
         let (answer, outcome) = oneshot::channel();
         let waiting = Waiting { entry: Entry { id: OrderId::new(), request }, answer, slug };
         let Some(counter) = self.counters.get(place(&waiting.slug, self.counters.len())) else {
@@ -119,6 +124,17 @@ impl Desk {
             Ok(Err(_dropped)) => Err(DbError::CommitUnknown("the desk ended without an answer".to_owned()).into()),
             Err(_elapsed) => Err(DbError::CommitUnknown("no answer in time".to_owned()).into()),
         }
+    }
+
+    /// Makes sure that there is such an event. Events stay once they are there, so each is looked up once.
+    async fn find(&self, slug: &str) -> Result<(), OrderError> {
+        if lock(&self.known).contains(slug) {
+            return Ok(());
+        }
+        let wanted = slug.to_owned();
+        let programme = self.db.run(move |conn| events::programme(conn, &wanted)).await?;
+        lock(&self.known).insert(programme.event.slug);
+        Ok(())
     }
 
     /// Takes no more, and waits (for a bounded time) until what is queued is sold or refused.

@@ -1,6 +1,6 @@
 //! What is sold together does not fall together.
 
-use std::{task::Poll, time::Duration};
+use std::{task::Poll, thread, time::Duration};
 
 use diesel::connection::SimpleConnection;
 use serde_json::json;
@@ -99,11 +99,11 @@ fn a_buyer_who_hung_up_is_served_and_finds_the_order_by_key() {
     assert_eq!((shop.orders(), shop.count("SOLD")), (1, 2));
 }
 
-fn request() -> Request {
+fn request(ticket_type: &str) -> Request {
     let input = PurchaseInput {
         buyer_name: Some("Ada".into()),
         buyer_email: Some("ada@example.org".into()),
-        lines: vec![LineInput { ticket_type: Some("standard".into()), quantity: Some(1) }],
+        lines: vec![LineInput { ticket_type: Some(ticket_type.into()), quantity: Some(1) }],
         accept_fewer: false,
     };
     Request { purchase: input.parse().unwrap(), caller: Caller::Web, key: None }
@@ -118,13 +118,16 @@ fn crowd(shop: &Shop, buyers: usize, meanwhile: impl FnOnce(&Desk)) -> Vec<Outco
     db.set_prepared();
     let desk = Desk::open(&db, &shop.clock, SaleLimits::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    // The desk looks an event up before its first purchase, and only then: from here on, whoever was polled once is in the queue, or was
+    // turned away.
+    let refused = runtime.block_on(desk.sell("gala".to_owned(), request("balcony")));
+    assert!(matches!(refused, Err(OrderError::Invalid(_))), "{refused:?}");
     stand_still(shop);
-    // Whoever was polled once is in the queue, or was turned away.
     let sales: Vec<_> = runtime.block_on(async {
         let mut sales = Vec::new();
         for _ in 0..buyers {
             let desk = desk.clone();
-            let mut sale = Box::pin(async move { desk.sell("gala".to_owned(), request()).await });
+            let mut sale = Box::pin(async move { desk.sell("gala".to_owned(), request("standard")).await });
             sales.push(match futures_util::poll!(&mut sale) {
                 Poll::Ready(outcome) => tokio::spawn(async { outcome }),
                 Poll::Pending => tokio::spawn(sale),
@@ -153,6 +156,30 @@ fn who_comes_first_gets_the_lower_ticket_whichever_seller_serves() {
     let outcomes = crowd(&shop, 2_000, |_| {});
     let positions: Vec<i32> = outcomes.into_iter().map(|outcome| outcome.unwrap().order.positions[0]).collect();
     assert_eq!(positions, (1..=2_000).collect::<Vec<i32>>());
+}
+
+#[test]
+fn who_asks_for_an_event_that_is_not_there_takes_no_turn_at_a_desk() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 10)]);
+    stand_still(&shop);
+    thread::scope(|scope| {
+        // One after the other, so that each of the desk's two sellers has one.
+        let sales = [1, 2].map(|sellers| {
+            let sale = scope.spawn(|| shop.buy(1));
+            wait_until("the sale is under way", || shop.sales_under_way() == sellers);
+            sale
+        });
+        // There are two desks, and some of these would go to the one that stands still.
+        for number in 0..16 {
+            let reply = shop.client.post(&format!("/api/v1/events/nosuch-{number}/orders"), &order(1));
+            assert_eq!((reply.status, reply.code().as_str()), (404, "not_found"));
+        }
+        go_on(&shop);
+        for sale in sales {
+            assert_eq!(sale.join().unwrap().status, 201);
+        }
+    });
 }
 
 #[test]

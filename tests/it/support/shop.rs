@@ -113,8 +113,13 @@ impl Shop {
 
     /// Whether a sale is being held up by a trigger that sleeps.
     pub fn is_in_a_sale(&self) -> bool {
+        self.sales_under_way() > 0
+    }
+
+    /// How many sales stand still in the database.
+    pub fn sales_under_way(&self) -> i64 {
         let sql = "SELECT count(*) AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
-        count(&mut self.database.connect(), sql) > 0
+        count(&mut self.database.connect(), sql)
     }
 
     /// Runs SQL as somebody outside the product would.
