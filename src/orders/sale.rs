@@ -170,13 +170,18 @@ impl<'a> Batch<'a> {
     }
 
     fn run<T: DerefMut<Target = LowWater>>(mut self, conn: &mut PgConnection, marks: Option<T>) -> Result<Passed, DbError> {
-        if self.terms.again {
+        if self.may_be_stored() {
             self.answer_known_ids(conn)?;
         }
         self.answer_known_keys(conn)?;
-        let agreed = self.agree();
+        let mut agreed = self.agree();
         let event = self.programme.event.id;
         let mut shelf = self.claim(conn, &agreed, marks.as_deref().unwrap_or(&LowWater::default()))?;
+        if self.may_be_stored() {
+            // The try before may have ended while the claim waited for its tickets.
+            self.answer_known_ids(conn)?;
+            agreed.retain(|(place, _)| self.is_open(*place));
+        }
         let (deals, short) = self.deal(agreed, &mut shelf);
         if let Some(mut marks) = marks {
             marks.raise(LowWater::after(event, &deals_and_rest(&deals, &shelf)));
@@ -201,6 +206,12 @@ impl<'a> Batch<'a> {
     /// The entries that have no verdict yet.
     fn open(&self) -> Vec<(usize, &'a Entry)> {
         self.entries.iter().enumerate().filter(|(place, _)| self.is_open(*place)).map(|(place, entry)| (place, *entry)).collect()
+    }
+
+    /// Whether an earlier try may have stored orders of this batch: its COMMIT was not answered. Whoever it left short since is in the
+    /// waiting pass.
+    fn may_be_stored(&self) -> bool {
+        self.terms.again || self.pass == Pass::Wait
     }
 
     fn is_double(&self, place: usize) -> bool {
@@ -379,11 +390,16 @@ impl<'a> Batch<'a> {
                 continue;
             }
             let Some(first) = self.firsts.get(place).copied() else { continue };
-            if self.entries.get(first).is_none_or(|other| other.request.key != entry.request.key) {
-                self.settle(place, Err(OrderError::KeyReused));
-            } else if let Some(Some(Verdict::Settled(outcome))) = self.verdicts.get(first) {
-                let outcome = outcome.as_ref().clone();
-                self.settle(place, outcome);
+            let is_same = self.entries.get(first).is_some_and(|other| other.request.key == entry.request.key);
+            match self.verdicts.get(first) {
+                Some(Some(Verdict::Settled(outcome))) if is_same => {
+                    let outcome = outcome.as_ref().clone();
+                    self.settle(place, outcome);
+                }
+                // The first was refused, so the key is still free: this one is looked at again, by itself.
+                Some(Some(Verdict::Settled(outcome))) if outcome.is_err() && self.pass == Pass::Skip => {}
+                _ if is_same => {}
+                _ => self.settle(place, Err(OrderError::KeyReused)),
             }
         }
     }

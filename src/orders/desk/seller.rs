@@ -1,6 +1,7 @@
 //! A desk's connection, and what to do when it or a batch fails.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
     thread,
     time::Duration,
@@ -14,6 +15,8 @@ use crate::{clock::Clock, db::DbError, inventory::claim::Pass};
 
 /// How often a batch whose outcome is unknown is asked for: PostgreSQL recovers from a crash in seconds.
 const RECOVERY_TRIES: u32 = 20;
+/// What an order that is stored a second time runs into.
+const ORDERS_KEY: &str = "orders_pkey";
 /// Pause between two tries.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(250);
 
@@ -43,11 +46,42 @@ impl<C> Seller<C> {
             Ok(verdicts) => verdicts,
             // One purchase that the database refuses must not take the others down with it.
             Err(error) if entries.len() > 1 && is_one_order_s_fault(&error, pass) => {
-                tracing::error!(%error, orders = entries.len(), "a batch failed; its orders are sold singly");
+                tracing::warn!(%error, event = slug, orders = entries.len(), "a batch failed; its orders are sold singly");
                 self.sell_singly(slug, entries, run)
             }
+            Err(error @ DbError::Busy(_)) if pass == Pass::Wait => self.sell_by_types(slug, entries, error, run),
             Err(error) => refuse(entries.len(), &error),
         }
+    }
+
+    /// After a wait in vain: sells those of each set of ticket types by themselves, so that a type that somebody keeps locked is not waited for
+    /// by those who want another. Single types come first, since they tell which one it is; after two the rest need not wait.
+    fn sell_by_types(&mut self, slug: &str, entries: &[&Entry], busy: DbError, run: &mut PassFn<'_, C>) -> Vec<Verdict> {
+        let types = |entry: &Entry| entry.request.purchase.lines.iter().map(|(code, _)| code.clone()).collect::<BTreeSet<String>>();
+        let mut groups: Vec<(BTreeSet<String>, Vec<usize>)> = Vec::new();
+        for (place, entry) in entries.iter().enumerate() {
+            let types = types(entry);
+            match groups.iter_mut().find(|(others, _)| *others == types) {
+                Some((_, places)) => places.push(place),
+                None => groups.push((types, vec![place])),
+            }
+        }
+        if groups.len() == 1 {
+            return refuse(entries.len(), &busy);
+        }
+        groups.sort_by_key(|(types, _)| types.len());
+        let mut in_vain: Vec<BTreeSet<String>> = Vec::new();
+        let mut verdicts: BTreeMap<usize, Verdict> = BTreeMap::new();
+        for (types, places) in groups {
+            let group: Vec<&Entry> = places.iter().filter_map(|place| entries.get(*place).copied()).collect();
+            let is_in_vain = in_vain.len() == 2 || in_vain.iter().any(|others| others.is_subset(&types));
+            let sold = if is_in_vain { Err(busy.clone()) } else { self.sell_surely(slug, &group, run) };
+            if !is_in_vain && matches!(sold, Err(DbError::Busy(_))) {
+                in_vain.push(types);
+            }
+            verdicts.extend(places.into_iter().zip(sold.unwrap_or_else(|error| refuse(group.len(), &error))));
+        }
+        verdicts.into_values().collect()
     }
 
     /// Sells each by itself. If two of them were waited for in vain, it is not one order's fault after all, and the rest need not wait.
@@ -75,6 +109,8 @@ impl<C> Seller<C> {
         }
         match result {
             Err(DbError::CommitUnknown(reason)) => self.recover(slug, entries, run, reason),
+            // One of these orders is there: from a try whose COMMIT was not answered, and which ended only now.
+            Err(error) if error.is_constraint(ORDERS_KEY) => self.recover(slug, entries, run, error.to_string()),
             result => result,
         }
     }
@@ -82,13 +118,12 @@ impl<C> Seller<C> {
     /// Runs a pass again whose COMMIT was not answered. Each order that was stored is found by its id. Storing one whose transaction is
     /// still ending waits for that end, so nothing is sold twice.
     fn recover(&mut self, slug: &str, entries: &[&Entry], run: &mut PassFn<'_, C>, reason: String) -> Result<Vec<Verdict>, DbError> {
-        tracing::warn!(reason, orders = entries.len(), "a COMMIT was not answered; its orders are looked up");
+        tracing::warn!(reason, event = slug, orders = entries.len(), "a COMMIT was not answered; its orders are looked up");
         for _ in 0..RECOVERY_TRIES {
             match self.attempt(slug, entries, true, run) {
-                // A constraint: the first try was not there to be found, and ended well just as this one stored the same ids.
-                Err(DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Busy(_) | DbError::Constraint { .. }) => {
-                    thread::sleep(RECOVERY_PAUSE);
-                }
+                Err(DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Busy(_)) => thread::sleep(RECOVERY_PAUSE),
+                // The try before was not there to be found, and ended well just as this one stored the same ids.
+                Err(error) if error.is_constraint(ORDERS_KEY) => thread::sleep(RECOVERY_PAUSE),
                 result => return result,
             }
         }
@@ -112,8 +147,8 @@ impl<C> Seller<C> {
 }
 
 /// Whether the batch may have failed for one of its orders, and not for the state of the database. In the skipping pass busy is such a
-/// failure: the key of one order may be held by a transaction elsewhere that does not end. In the waiting pass it is what everybody
-/// waited for in vain, and to wait again for each would take minutes.
+/// failure: the key of one order may be held by a transaction elsewhere that does not end. In the waiting pass it is a ticket type that was
+/// waited for in vain, and to wait again for each order would take minutes.
 fn is_one_order_s_fault(error: &DbError, pass: Pass) -> bool {
     match error {
         DbError::Constraint { .. } | DbError::Other(_) | DbError::SwallowedError | DbError::Panicked(_) => true,
@@ -204,6 +239,26 @@ mod tests {
             }
         });
         assert_eq!((told, tries), (vec![true, true], vec![(1, false), (2, true), (3, true)]));
+    }
+
+    #[test]
+    fn a_type_that_is_waited_for_in_vain_is_busy_for_those_who_want_it_and_for_nobody_else() {
+        let want = |types: &[&str]| {
+            let mut entry = entries(1).remove(0);
+            entry.request.purchase.lines = types.iter().map(|code| ((*code).to_owned(), 1)).collect();
+            entry
+        };
+        let batch = [want(&["a"]), want(&["b"]), want(&["a", "b"]), want(&["c"]), want(&["a"]), want(&["b", "c"])];
+        let mut waits = 0;
+        let verdicts = seller().sell("gala", &batch.iter().collect::<Vec<_>>(), Pass::Wait, &mut |_, _, entries| {
+            if entries.iter().any(|entry| entry.request.purchase.lines.iter().any(|(code, _)| code == "a")) {
+                waits += 1;
+                return Err(DbError::Busy("lock timeout".to_owned()));
+            }
+            served(entries)
+        });
+        let told: Vec<bool> = verdicts.iter().map(|verdict| matches!(verdict, Verdict::LookAgain)).collect();
+        assert_eq!((told, waits), (vec![false, true, false, true, false, true], 2));
     }
 
     #[test]
