@@ -16,7 +16,12 @@ use std::{
 
 use clap::{Args, Parser, Subcommand};
 use diesel::PgConnection;
-use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 use crate::{
     accounts::{self, AccountError, AdminInput, Scope},
@@ -165,6 +170,9 @@ pub fn main() -> ExitCode {
 /// Human-readable lines on a terminal, JSON otherwise; both on the error output, which leaves the output to results.
 fn start_log(filter: &str) -> Result<(), Failure> {
     // Chosen by target and level alone: a filter by span fields would be asked each time a request goes on.
+    if let Some(unknown) = filter.split(',').find(|part| !part.contains('=') && part.trim().parse::<LevelFilter>().is_err()) {
+        return Err(Failure::Log(format!("{unknown:?} is not a level: off, error, warn, info, debug or trace")));
+    }
     let filter: Targets = filter.parse().map_err(|error| Failure::Log(format!("{filter:?}: {error}")))?;
     let lines = fmt::layer().with_writer(io::stderr);
     if io::stderr().is_terminal() {

@@ -21,15 +21,20 @@ mod seller;
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use diesel::{PgConnection, connection::SimpleConnection};
+use futures_util::future::{Either, select};
 use queue::{Batch, Queue};
 use seller::{Connect, Seller};
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::timeout,
+};
 
 use super::{
     OrderError, Request,
@@ -59,12 +64,15 @@ pub struct Desk {
     counters: Arc<[Counter]>,
     /// Slugs of events that are there. Requests for any others never come to a desk: they would take its turns from those who can buy.
     known: Arc<Mutex<HashSet<String>>>,
+    /// Told when the desks are closed and somebody still waits.
+    ended: Arc<Notify>,
     db: Db,
 }
 
 /// One desk: its queue, and the threads that serve it.
 struct Counter {
     arrivals: Arc<Queue>,
+    shorts: Arc<Queue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -97,7 +105,7 @@ impl Desk {
     #[must_use]
     pub fn open(db: &Db, clock: &Clock, limits: SaleLimits) -> Self {
         let counters = (0..DESKS).map(|number| Counter::open(number, db, clock, limits)).collect();
-        Self { counters, known: Arc::default(), db: db.clone() }
+        Self { counters, known: Arc::default(), ended: Arc::default(), db: db.clone() }
     }
 
     /// Sells to one request, together with whatever else is queued.
@@ -112,6 +120,7 @@ impl Desk {
         }
         self.find(&slug).await?;
         let (answer, outcome) = oneshot::channel();
+        let ended = self.ended.notified();
         let waiting = Waiting { entry: Entry { id: OrderId::new(), request }, answer, slug };
         let Some(counter) = self.counters.get(place(&waiting.slug, self.counters.len())) else {
             return Err(DbError::Busy("there is no desk".to_owned()).into());
@@ -119,10 +128,13 @@ impl Desk {
         if counter.arrivals.push(waiting).is_err() {
             return Err(DbError::Busy("the queue of the desk is full".to_owned()).into());
         }
-        match timeout(self.db.settings().answer_timeout, outcome).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_dropped)) => Err(DbError::CommitUnknown("the desk ended without an answer".to_owned()).into()),
-            Err(_elapsed) => Err(DbError::CommitUnknown("no answer in time".to_owned()).into()),
+        let answer = timeout(self.db.settings().answer_timeout, outcome);
+        let unknown = |reason: &str| Err(DbError::CommitUnknown(reason.to_owned()).into());
+        match select(pin!(answer), pin!(ended)).await {
+            Either::Left((Ok(Ok(outcome)), _)) => outcome,
+            Either::Left((Ok(Err(_dropped)), _)) => unknown("the desk ended without an answer"),
+            Either::Left((Err(_elapsed), _)) => unknown("no answer in time"),
+            Either::Right(_) => unknown("the server ends"),
         }
     }
 
@@ -137,20 +149,28 @@ impl Desk {
         Ok(())
     }
 
-    /// Takes no more, and waits (for a bounded time) until what is queued is sold or refused.
+    /// Takes no more, and waits (for a bounded time) until what is queued is sold. Whoever is still waiting then is answered all the
+    /// same: refused if no seller had begun with it, and told that the outcome is unknown otherwise.
     pub fn close(&self) {
         let deadline = Instant::now() + CLOSE_WAIT_MAX;
         for counter in self.counters.iter() {
             counter.arrivals.close();
         }
+        let mut threads: Vec<_> = self.counters.iter().flat_map(|counter| lock(&counter.threads).drain(..).collect::<Vec<_>>()).collect();
+        while Instant::now() < deadline {
+            threads.retain(|thread| !thread.is_finished());
+            if threads.is_empty() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
         for counter in self.counters.iter() {
-            for thread in lock(&counter.threads).drain(..) {
-                while !thread.is_finished() && Instant::now() < deadline {
-                    thread::sleep(Duration::from_millis(5));
-                }
-                // One that is stuck in a frozen database ends with the process; whoever waits is told that the outcome is unknown.
+            for waiting in counter.arrivals.clear().into_iter().chain(counter.shorts.clear()) {
+                waiting.tell(Err(DbError::Busy("the server ends".to_owned()).into()));
             }
         }
+        // What is stuck in a frozen database ends with the process.
+        self.ended.notify_waiters();
     }
 }
 
@@ -170,10 +190,10 @@ impl Counter {
             let (seller, arrivals, turn, to_shorts) = (seller(), Arc::clone(&arrivals), Arc::clone(&turn), Arc::clone(&to_shorts));
             spawn(format!("desk-{number}.{place}"), move || serve_arrivals(seller, &arrivals, &turn, &to_shorts))
         });
-        let waiting = seller();
         let mut threads: Vec<_> = skipping.collect();
-        threads.push(spawn(format!("desk-{number}.waiting"), move || serve_shorts(waiting, &shorts)));
-        Self { arrivals, threads: Mutex::new(threads.into_iter().flatten().collect()) }
+        let (waiting, served) = (seller(), Arc::clone(&shorts));
+        threads.push(spawn(format!("desk-{number}.waiting"), move || serve_shorts(waiting, &served)));
+        Self { arrivals, shorts, threads: Mutex::new(threads.into_iter().flatten().collect()) }
     }
 }
 

@@ -66,6 +66,14 @@ impl Queue {
         lock(&self.state).closed = true;
         self.arrived.notify_all();
     }
+
+    /// Takes everybody out.
+    pub(super) fn clear(&self) -> Vec<Waiting> {
+        let mut state = lock(&self.state);
+        state.len = 0;
+        state.turns.clear();
+        state.lines.drain().flat_map(|(_, line)| line).collect()
+    }
 }
 
 /// Purchases of one event.

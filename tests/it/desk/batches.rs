@@ -7,10 +7,10 @@ use serde_json::json;
 
 use boxoffice::{
     db::{DatabaseSettings, Db, DbError},
-    orders::{Caller, Desk, LineInput, OrderError, Outcome, PurchaseInput, Request, SaleLimits},
+    orders::{Caller, Desk, IdempotencyKey, LineInput, OrderError, Outcome, PurchaseInput, Request, SaleLimits},
 };
 
-use crate::support::{Shop, at_once, order, wait_until};
+use crate::support::{Process, Shop, at_once, order, wait_until};
 
 /// Makes every sale stand still in the middle, so that what comes meanwhile is queued, until [`go_on`].
 fn stand_still(shop: &Shop) {
@@ -111,7 +111,7 @@ fn request(ticket_type: &str) -> Request {
 
 /// Lets `buyers` come to a desk of the test's own, one after the other, while it cannot commit; calls `meanwhile` when all are there, and
 /// tells what became of each, in the order in which they came.
-fn crowd(shop: &Shop, buyers: usize, meanwhile: impl FnOnce(&Desk)) -> Vec<Outcome> {
+fn crowd(shop: &Shop, buyers: impl Iterator<Item = Request>, meanwhile: impl FnOnce(&Desk)) -> Vec<Outcome> {
     // A debug build on a busy machine may take longer than a buyer would wait.
     let patient = DatabaseSettings { answer_timeout: Duration::from_secs(120), ..DatabaseSettings::at(shop.database.url()) };
     let db = Db::new(patient);
@@ -125,9 +125,9 @@ fn crowd(shop: &Shop, buyers: usize, meanwhile: impl FnOnce(&Desk)) -> Vec<Outco
     stand_still(shop);
     let sales: Vec<_> = runtime.block_on(async {
         let mut sales = Vec::new();
-        for _ in 0..buyers {
+        for buyer in buyers {
             let desk = desk.clone();
-            let mut sale = Box::pin(async move { desk.sell("gala".to_owned(), request("standard")).await });
+            let mut sale = Box::pin(async move { desk.sell("gala".to_owned(), buyer).await });
             sales.push(match futures_util::poll!(&mut sale) {
                 Poll::Ready(outcome) => tokio::spawn(async { outcome }),
                 Poll::Pending => tokio::spawn(sale),
@@ -143,6 +143,11 @@ fn crowd(shop: &Shop, buyers: usize, meanwhile: impl FnOnce(&Desk)) -> Vec<Outco
     outcomes
 }
 
+/// Buyers of one ticket each.
+fn singles(count: usize) -> impl Iterator<Item = Request> {
+    std::iter::repeat_with(|| request("standard")).take(count)
+}
+
 /// How many of them got their ticket, and how many were told that the desk is busy.
 fn sold_and_busy(outcomes: &[Outcome]) -> (usize, usize) {
     let sold = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
@@ -153,7 +158,7 @@ fn sold_and_busy(outcomes: &[Outcome]) -> (usize, usize) {
 fn who_comes_first_gets_the_lower_ticket_whichever_seller_serves() {
     let shop = Shop::open();
     shop.gala(&[("standard", 4_500, 2_000)]);
-    let outcomes = crowd(&shop, 2_000, |_| {});
+    let outcomes = crowd(&shop, singles(2_000), |_| {});
     let positions: Vec<i32> = outcomes.into_iter().map(|outcome| outcome.unwrap().order.positions[0]).collect();
     assert_eq!(positions, (1..=2_000).collect::<Vec<i32>>());
 }
@@ -186,7 +191,7 @@ fn who_asks_for_an_event_that_is_not_there_takes_no_turn_at_a_desk() {
 fn a_full_queue_turns_away_at_once_and_serves_everybody_in_it() {
     let shop = Shop::open();
     shop.gala(&[("standard", 4_500, 6_000)]);
-    let (sold, busy) = sold_and_busy(&crowd(&shop, 5_000, |_| {}));
+    let (sold, busy) = sold_and_busy(&crowd(&shop, singles(5_000), |_| {}));
     // 4,096 in the queue, and up to two batches of 256 that were taken from it before it was full.
     assert_eq!(sold + busy, 5_000);
     assert!((4_096..=4_608).contains(&sold), "{sold}");
@@ -197,8 +202,50 @@ fn a_full_queue_turns_away_at_once_and_serves_everybody_in_it() {
 fn a_desk_that_closes_serves_what_is_queued() {
     let shop = Shop::open();
     shop.gala(&[("standard", 4_500, 500)]);
-    let (sold, busy) = sold_and_busy(&crowd(&shop, 300, Desk::close));
+    let (sold, busy) = sold_and_busy(&crowd(&shop, singles(300), Desk::close));
     assert_eq!((sold, busy, shop.orders()), (300, 0, 300));
+}
+
+#[test]
+fn a_server_that_ends_answers_everybody_although_its_database_does_not() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 100)]);
+    let path = "/api/v1/events/gala/orders";
+    let server = Process::serve(&["--database-url", shop.database.url()]);
+    let client = server.client().with_key(&shop.key);
+    assert_eq!(client.post(path, &order(1)).status, 201);
+    stand_still(&shop);
+    let replies = thread::scope(|scope| {
+        let buy = |number: usize| client.post_keyed(path, &format!("k-{number}"), &order(1));
+        let buyers: Vec<_> = (0..40).map(|number| scope.spawn(move || buy(number))).collect();
+        wait_until("both sellers have begun", || shop.sales_under_way() == 2);
+        assert!(server.terminate().success());
+        buyers.into_iter().map(|buyer| buyer.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(replies.iter().all(|reply| reply.status == 503), "{replies:?}");
+    // Some were refused, and some may have been sold: the key tells.
+    assert!(replies.iter().any(|reply| reply.code() == "busy") && replies.iter().any(|reply| reply.code() == "unavailable"), "{replies:?}");
+    go_on(&shop);
+    for number in 0..40 {
+        assert_eq!(shop.client.post_keyed(path, &format!("k-{number}"), &order(1)).status, 201);
+    }
+    assert_eq!((shop.orders(), shop.count("SOLD")), (41, 41));
+}
+
+#[test]
+fn a_key_whose_first_use_was_refused_is_free_for_another_request_of_the_same_batch() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 20)]);
+    let keyed = |number: usize| {
+        let key = Some(IdempotencyKey { key: format!("k-{}", number / 2), request_hash: vec![u8::try_from(number % 2).unwrap()] });
+        Request { key, ..request(if number.is_multiple_of(2) { "balcony" } else { "standard" }) }
+    };
+    for (number, outcome) in crowd(&shop, (0..40).map(keyed), |_| {}).into_iter().enumerate() {
+        match number % 2 {
+            0 => assert!(matches!(outcome, Err(OrderError::Invalid(_))), "{outcome:?}"),
+            _ => assert!(outcome.is_ok(), "{outcome:?}"),
+        }
+    }
 }
 
 #[test]
