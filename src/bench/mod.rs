@@ -5,6 +5,8 @@ pub mod onsale;
 
 use std::time::Duration;
 
+use crate::money::grouped;
+
 /// The smallest of `sorted` that `per_mille` of them are not above; zero if there are none.
 pub(crate) fn percentile(sorted: &[Duration], per_mille: usize) -> Duration {
     let rank = sorted.len().saturating_mul(per_mille).div_ceil(1_000).max(1);
@@ -14,14 +16,13 @@ pub(crate) fn percentile(sorted: &[Duration], per_mille: usize) -> Duration {
 /// A number for people: `1234567.5` as `1,234,567.5`.
 pub(crate) fn thousands(number: &str) -> String {
     let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
-    let mut grouped = String::with_capacity(number.len() + number.len() / 3);
-    for (place, character) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place) % 3 == 0 && !grouped.ends_with('-') {
-            grouped.push(',');
-        }
-        grouped.push(character);
-    }
-    grouped + rest
+    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    digits.parse().map_or_else(|_| number.to_owned(), |whole| format!("{sign}{}{rest}", grouped(whole)))
+}
+
+/// Text as it may stand in a chart or a page.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

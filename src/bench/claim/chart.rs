@@ -1,6 +1,7 @@
 //! The comparison as a chart: one SVG file without anything from elsewhere, in light and dark.
 
 use super::{Comparison, Row, Setting, Way, of_clients, thousands};
+use crate::bench::escaped;
 
 /// Width of the picture.
 const WIDTH: f64 = 920.0;
@@ -43,7 +44,7 @@ pub(super) fn draw(comparison: &Comparison) -> String {
          <title id=\"title\">Purchases a second, by the way in which the tickets are taken</title>\n\
          <desc id=\"description\">{}</desc>\n<style>{STYLE}</style>\n\
          <rect class=\"paper\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n",
-        escape(&description(comparison)),
+        escaped(&description(comparison)),
         WIDTH - 1.0,
         height - 1.0,
     );
@@ -138,12 +139,12 @@ impl Group<'_> {
              <title>{}, {}: {rate} purchases a second, median {}, 99 % within {}</title></rect>\n\
              <text x=\"{:.1}\" y=\"{baseline}\"><tspan class=\"number\">{rate}</tspan><tspan class=\"quiet small\" dx=\"8\">{}</tspan></text>\n",
             text(BARS - 8.0, baseline, "quiet small end", &of_clients(row.clients)),
-            escape(row.name),
+            escaped(row.name),
             of_clients(row.clients),
             milliseconds(row.median_ms),
             milliseconds(row.p99_ms),
             BARS + length + 7.0,
-            escape(&late),
+            escaped(&late),
         )
     }
 }
@@ -192,16 +193,12 @@ fn grid(scale: &Scale, bottom: f64) -> String {
 }
 
 fn text(x: f64, y: f64, class: &str, content: &str) -> String {
-    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>\n", escape(content))
+    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>\n", escaped(content))
 }
 
 fn milliseconds(millis: f64) -> String {
     let places = if millis < 10.0 { 1 } else { 0 };
     format!("{} ms", thousands(&format!("{millis:.places$}")))
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -219,6 +216,6 @@ mod tests {
 
     #[test]
     fn text_cannot_become_markup() {
-        assert_eq!(escape("<a> & \"b\""), "&lt;a&gt; &amp; &quot;b&quot;");
+        assert_eq!(escaped("<a> & \"b\""), "&lt;a&gt; &amp; &quot;b&quot;");
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::summary::{Answers, Bar, Percentiles, Slice, Summary, grouped, ms};
+use crate::bench::escaped;
 
 /// Size of a chart in its own units; the page scales it.
 const WIDTH: f64 = 420.0;
@@ -282,11 +283,6 @@ fn short_count(mark: f64) -> String {
 fn short(number: f64) -> String {
     let text = format!("{number:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// Text for HTML, in an element or in an attribute.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A count as a place on a scale, which needs no more digits than this has.

@@ -9,7 +9,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::drive::Live;
-use crate::bench::thousands;
+use crate::money::grouped;
 
 /// How often the rate is worked out, and a plain line written.
 const EVERY: Duration = Duration::from_secs(1);
@@ -67,8 +67,4 @@ impl Progress {
             bar.finish();
         }
     }
-}
-
-fn grouped(number: u64) -> String {
-    thousands(&number.to_string())
 }

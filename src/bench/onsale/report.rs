@@ -3,9 +3,10 @@
 use std::fmt::{self, Display, Write};
 
 use super::{
-    chart::{self, GROUPS, escaped},
+    chart::{self, GROUPS},
     summary::{Percentiles, Summary, grouped, ms, rate},
 };
+use crate::bench::escaped;
 
 const STYLE: &str = include_str!("report.css");
 

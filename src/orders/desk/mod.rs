@@ -1,7 +1,7 @@
 //! The sale desk: purchases that arrive while a commit is under way are sold together in the next one.
 //!
-//! A desk has a bounded queue and a few sellers, each a thread with a connection of its own, who take turns: one claims while others
-//! store what they claimed, or wait for the disk. A seller takes whatever has queued by its turn: there is no timer, so a lone buyer waits for
+//! A desk has a bounded queue and two sellers, each a thread with a connection of its own, who take turns: one claims while the other
+//! stores what it claimed, or waits for the disk. A seller takes whatever has queued by its turn: there is no timer, so a lone buyer waits for
 //! nobody. Events are spread over the desks by name, so that one event's purchases meet in one batch, and claims are made in the order
 //! of arrival. Other desks, processes and machines may sell the same event at once; the row locks keep them all right.
 //!
@@ -51,7 +51,7 @@ use crate::{
 
 /// Desks of one process. A second one works while the first waits for its commit, and more would only make the batches smaller.
 const DESKS: usize = 2;
-/// Sellers of one desk: while one waits for the disk, another stores and a third claims.
+/// Sellers of one desk: while one stores or waits for the disk, the other claims. A third one was no faster on two cores.
 const SELLERS: usize = 2;
 /// Longest wait for a transaction elsewhere that stores the same key; the whole batch waits with it.
 const KEY_WAIT_MAX: Duration = Duration::from_secs(1);
