@@ -40,6 +40,7 @@ use crate::{
     demo,
     inventory::{self, InventoryError, Load, LoadedBy, Stock},
     orders, web,
+    worker::{self, Sweeper},
 };
 
 /// Pause between two tries to reach a database that is not there yet, and between two looks at the local one.
@@ -262,10 +263,15 @@ fn serve(database: &DatabaseArgs, args: &ServeArgs) -> Result<(), Failure> {
     let outcome = thread::scope(|scope| {
         let preparation = scope.spawn(|| prepare(&app, args.demo, &ended));
         let watch = local.as_ref().map(|local| scope.spawn(|| watch(local, &ended)));
+        let sweep = args.sweep_pause().map(|pause| {
+            let (app, ended) = (&app, &ended);
+            scope.spawn(move || sweep(app, pause, ended))
+        });
         let served = actix_web::rt::System::new().block_on(run_server(&app, listener, args.http_threads, &ended));
         app.desk.close();
         ended.store(true, Ordering::Relaxed);
         watch.map(thread::ScopedJoinHandle::join);
+        sweep.map(thread::ScopedJoinHandle::join);
         let prepared = preparation.join().unwrap_or(Err(Failure::Told));
         served.and(prepared)
     });
@@ -274,6 +280,12 @@ fn serve(database: &DatabaseArgs, args: &ServeArgs) -> Result<(), Failure> {
         tracing::info!(?closed, "the private database");
     }
     outcome
+}
+
+/// Ends holds that are over, until the server ends.
+fn sweep(app: &App, pause: Duration, ended: &AtomicBool) {
+    let mut sweeper = Sweeper::default();
+    worker::run_every(pause, ended, || sweeper.sweep(app));
 }
 
 /// Serves until SIGTERM or SIGINT, or until the preparation has failed for good.

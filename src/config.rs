@@ -4,7 +4,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::{db::DatabaseSettings, orders::SaleLimits};
+use crate::{
+    db::DatabaseSettings,
+    orders::{HoldLimits, SaleLimits},
+};
 
 /// Where the database is; an option of every command.
 #[derive(Args, Clone, Debug)]
@@ -50,6 +53,15 @@ pub struct ServeArgs {
     /// Longest wait of a purchase for one ticket that somebody else has locked, in milliseconds; after it, the answer is "busy"
     #[arg(long, env = "BOXOFFICE_SALE_LOCK_WAIT_MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=60_000), value_name = "MS")]
     pub sale_lock_wait_ms: u64,
+    /// How long tickets are held for a buyer on the page, and for a partner that does not say, in seconds
+    #[arg(long, env = "BOXOFFICE_HOLD_SECS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=86_400), value_name = "SECONDS")]
+    pub hold_secs: u32,
+    /// Longest hold that a partner may ask for, in seconds
+    #[arg(long, env = "BOXOFFICE_HOLD_SECS_MAX", default_value_t = 3_600, value_parser = clap::value_parser!(u32).range(1..=86_400), value_name = "SECONDS")]
+    pub hold_secs_max: u32,
+    /// Pause between two sweeps that put the tickets of holds back that are over, in seconds; 0 leaves it to the sales that need them
+    #[arg(long, env = "BOXOFFICE_HOLD_SWEEP_SECS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3_600), value_name = "SECONDS")]
+    pub hold_sweep_secs: u64,
     /// Threads that serve HTTP; the default is one for each core
     #[arg(long, env = "BOXOFFICE_HTTP_THREADS", value_parser = clap::value_parser!(u16).range(1..=256), value_name = "N")]
     pub http_threads: Option<u16>,
@@ -64,6 +76,8 @@ pub struct WebConfig {
     pub secure_cookies: bool,
     /// How long a sale may wait for others.
     pub sale_limits: SaleLimits,
+    /// For how long tickets may be held.
+    pub holds: HoldLimits,
     /// Largest body of a JSON call or a form, in bytes.
     pub body_bytes_max: usize,
     /// Largest inventory file, in bytes.
@@ -90,12 +104,22 @@ impl ServeArgs {
         }
     }
 
+    /// Pause between two sweeps of holds; none if nothing is to be swept.
+    #[must_use]
+    pub fn sweep_pause(&self) -> Option<Duration> {
+        (self.hold_sweep_secs > 0).then(|| Duration::from_secs(self.hold_sweep_secs))
+    }
+
     /// What request handlers are told, for a server that listens on `bound`.
     #[must_use]
     pub fn web(&self, bound: SocketAddr) -> WebConfig {
         let public_url = self.public_url.clone().unwrap_or_else(|| format!("http://{bound}"));
         let lock_wait = Duration::from_millis(self.sale_lock_wait_ms);
-        WebConfig { sale_limits: SaleLimits { lock_wait, claim_wait: 2 * lock_wait }, ..WebConfig::at(&public_url) }
+        WebConfig {
+            sale_limits: SaleLimits { lock_wait, claim_wait: 2 * lock_wait },
+            holds: HoldLimits { usual_secs: self.hold_secs, secs_max: self.hold_secs_max },
+            ..WebConfig::at(&public_url)
+        }
     }
 }
 
@@ -107,6 +131,7 @@ impl WebConfig {
             public_url: public_url.trim_end_matches('/').to_owned(),
             secure_cookies: public_url.starts_with("https://"),
             sale_limits: SaleLimits::default(),
+            holds: HoldLimits::default(),
             body_bytes_max: BODY_BYTES_MAX,
             file_bytes_max: FILE_BYTES_MAX,
             body_wait: BODY_WAIT,

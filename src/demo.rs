@@ -31,11 +31,13 @@ pub fn prepare(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<(), Invent
         ignore_taken(input.parse().map_err(EventError::Invalid).and_then(|new| events::create(conn, now, &new)))?;
     }
     for (code, name, price_minor, quantity) in TYPES {
-        let input = TicketTypeInput { code: Some(code.to_owned()), name: Some(name.to_owned()), price_minor: Some(price_minor) };
-        ignore_taken(input.parse().map_err(EventError::Invalid).and_then(|new| events::add_ticket_type(conn, now, SLUG, &new)))?;
-        let stock = Stock::Count { ticket_type: code.to_owned(), quantity };
+        let (code, name) = (code.to_owned(), name.to_owned());
+        let input =
+            TicketTypeInput { code: Some(code.clone()), name: Some(name), price_minor: Some(price_minor), ..TicketTypeInput::default() };
+        ignore_taken(events::add_ticket_type(conn, now, SLUG, &input))?;
         // The key makes the load happen once, however often the server is started.
         let key = Some((format!("demo-{code}"), Vec::new()));
+        let stock = Stock::Count { ticket_type: code, quantity };
         inventory::load(conn, now, &Load { event: SLUG.to_owned(), stock, by: LoadedBy::CommandLine, key, dry_run: false })?;
     }
     Ok(())

@@ -31,9 +31,28 @@ impl Email {
     }
 }
 
+/// One form for all ways in which a buyer can write the same address: in lower case, without what follows a `+` in the name, which the
+/// usual mail services ignore.
+#[must_use]
+pub fn normal_form(address: &str) -> String {
+    let lower = address.trim().to_lowercase();
+    let Some((name, domain)) = lower.rsplit_once('@') else { return lower };
+    let plain = name.split('+').next().filter(|plain| !plain.is_empty()).unwrap_or(name);
+    format!("{plain}@{domain}")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Email;
+    use super::{Email, normal_form};
+
+    #[test]
+    fn ways_to_write_one_address_have_one_form() {
+        for same in ["ada@example.org", "Ada@Example.ORG", " ada+gala@example.org", "ADA+1+2@example.org"] {
+            assert_eq!(normal_form(same), "ada@example.org", "{same}");
+        }
+        assert_eq!(normal_form("+1@example.org"), "+1@example.org", "a name that is nothing but a tag stays");
+        assert_ne!(normal_form("a.da@example.org"), normal_form("ada@example.org"), "dots matter at most services");
+    }
 
     #[test]
     fn addresses_that_can_be_written_to() {

@@ -16,9 +16,10 @@
 //! | [`clock`], [`money`], [`ids`], [`email`], [`input`] | small value types |
 //! | [`db`] | connections, transactions, error classes, migrations, the local PostgreSQL |
 //! | [`events`] | events, ticket types, sale windows |
-//! | [`inventory`] | loading, claiming and counting tickets: the only writer of `tickets` |
-//! | [`orders`] | the sale, idempotency, limits, the audit |
+//! | [`inventory`] | the states of a ticket; loading, claiming, giving back and counting: the only writer of `tickets` |
+//! | [`orders`] | the states of an order; the sale, holds, idempotency, limits, history, the audit |
 //! | [`accounts`] | admins and their sessions, partners and their keys |
+//! | [`worker`] | the periodic tasks of a server |
 //! | [`web`] | every URL, the pages, the JSON API |
 //! | [`bench`](mod@bench) | the claim comparison and the on-sale simulation |
 
@@ -38,3 +39,4 @@ pub mod inventory;
 pub mod money;
 pub mod orders;
 pub mod web;
+pub mod worker;

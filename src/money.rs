@@ -48,6 +48,19 @@ pub struct Money {
     pub currency: Currency,
 }
 
+impl Money {
+    /// The number alone, as [`parse_amount`] reads it: `1234.50`.
+    #[must_use]
+    pub fn plain(self) -> String {
+        let scale = 10_i64.pow(self.currency.decimals());
+        let whole = self.minor / scale;
+        match usize::try_from(self.currency.decimals()) {
+            Ok(width @ 1..) => format!("{whole}.{:0width$}", (self.minor % scale).abs()),
+            _ => whole.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Money {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.minor < 0 {

@@ -67,6 +67,8 @@ impl FromStr for Scope {
 pub struct Partner {
     /// Its id.
     pub id: PartnerId,
+    /// Its name.
+    pub name: String,
     /// What the key may do.
     pub scopes: Vec<Scope>,
 }

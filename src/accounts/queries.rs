@@ -114,10 +114,15 @@ pub(super) fn insert_partner_key(
 }
 
 pub(super) fn partner_by_key(conn: &mut PgConnection, key_hash: &[u8]) -> Result<Option<Partner>, DbError> {
-    let row: Option<(Uuid, Vec<Option<String>>)> =
-        partner_keys::table.find(key_hash).select((partner_keys::partner_id, partner_keys::scopes)).first(conn).optional()?;
-    let partner = |(id, scopes): (Uuid, Vec<Option<String>>)| Partner {
+    let row: Option<(Uuid, String, Vec<Option<String>>)> = partner_keys::table
+        .inner_join(partners::table)
+        .filter(partner_keys::key_hash.eq(key_hash))
+        .select((partners::id, partners::name, partner_keys::scopes))
+        .first(conn)
+        .optional()?;
+    let partner = |(id, name, scopes): (Uuid, String, Vec<Option<String>>)| Partner {
         id: id.into(),
+        name,
         scopes: scopes.into_iter().flatten().filter_map(|name| name.parse().ok()).collect(),
     };
     Ok(row.map(partner))

@@ -23,6 +23,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// A row to lock for each buyer of an event that limits buyers. What a buyer has is counted from orders.
+    buyers (event_id, buyer_key) {
+        event_id -> Uuid,
+        buyer_key -> Text,
+    }
+}
+
+diesel::table! {
     /// What tickets are sold for. Small, and read by every sale: a reference table on Citus.
     events (id) {
         id -> Uuid,
@@ -45,6 +53,12 @@ diesel::table! {
         /// Whether the public sees how many are left, or only whether any are.
         show_counts -> Bool,
         created_at -> Timestamptz,
+        /// Most tickets that one buyer may have, held and bought, over all orders; NULL: no limit.
+        max_per_buyer -> Nullable<Int4>,
+        /// What the page's button does: at_once sells, hold keeps the tickets for a while until the buyer confirms.
+        checkout -> Text,
+        /// Until when buyers may give bought tickets back by their link; NULL: they may not.
+        buyers_cancel_until -> Nullable<Timestamptz>,
     }
 }
 
@@ -61,6 +75,24 @@ diesel::table! {
         idempotency_key -> Nullable<Text>,
         request_hash -> Nullable<Bytea>,
         created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// What became of an order after it was made. How it was made stands in orders, so that a sale writes nothing here.
+    order_history (event_id, order_id, number) {
+        event_id -> Uuid,
+        order_id -> Uuid,
+        /// Place in the order's life, from 1; given out under the lock on the order.
+        number -> Int4,
+        at -> Timestamptz,
+        actor_kind -> Text,
+        /// Name of the partner or address of the admin at the time; NULL for the buyer and the clock.
+        actor_name -> Nullable<Text>,
+        /// What happened: a transition of orders/states.rs, or "used".
+        change -> Text,
+        /// The tickets that it happened to.
+        positions -> Array<Nullable<Int4>>,
     }
 }
 
@@ -91,8 +123,13 @@ diesel::table! {
         idempotency_key -> Nullable<Text>,
         /// SHA-256 of the request, to refuse the same key with another body.
         request_hash -> Nullable<Bytea>,
+        /// Deadline of the hold, and stays as what it was once the order is bought or over; NULL: it was bought at once.
         expires_at -> Nullable<Timestamptz>,
         created_at -> Timestamptz,
+        /// The buyer's e-mail address in its normal form, where the event limits what one buyer may have; NULL elsewhere.
+        buyer_key -> Nullable<Text>,
+        /// How many single tickets of it were given back; they are no longer in items, positions, quantity and total_minor.
+        cancelled_quantity -> Int4,
     }
 }
 
@@ -128,6 +165,10 @@ diesel::table! {
         /// Place on the event's page, from 1.
         sort_order -> Int4,
         created_at -> Timestamptz,
+        /// First moment of this type's sale, within the event's; NULL: the event's.
+        sales_open_at -> Nullable<Timestamptz>,
+        /// First moment after this type's sale; NULL: the event's.
+        sales_close_at -> Nullable<Timestamptz>,
     }
 }
 
@@ -150,6 +191,8 @@ diesel::table! {
         held_until -> Nullable<Timestamptz>,
         /// What the door checks: the position, a hyphen and 80 random bits, so that it is found by primary key.
         code -> Nullable<Text>,
+        /// When its holder came through the door. A used ticket is not taken back.
+        used_at -> Nullable<Timestamptz>,
     }
 }
 
@@ -160,8 +203,10 @@ diesel::joinable!(ticket_types -> events (event_id));
 diesel::allow_tables_to_appear_in_same_query!(
     admin_sessions,
     admins,
+    buyers,
     events,
     inventory_loads,
+    order_history,
     orders,
     partner_keys,
     partners,

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::{EVENTS_PAGE_MAX, Event, EventState, TicketType, rules::parse_slug};
+use super::{Checkout, EVENTS_PAGE_MAX, Event, EventState, TicketType, rules::parse_slug};
 use crate::{
     db::{
         DbError,
@@ -30,6 +30,9 @@ struct EventRow {
     sales_close_at: Option<DateTime<Utc>>,
     state: String,
     max_per_order: i32,
+    max_per_buyer: Option<i32>,
+    checkout: String,
+    buyers_cancel_until: Option<DateTime<Utc>>,
     show_counts: bool,
     created_at: DateTime<Utc>,
 }
@@ -48,6 +51,9 @@ impl From<&Event> for EventRow {
             sales_close_at: event.sales_close_at,
             state: event.state.name().to_owned(),
             max_per_order: event.max_per_order,
+            max_per_buyer: event.max_per_buyer,
+            checkout: event.checkout.name().to_owned(),
+            buyers_cancel_until: event.buyers_cancel_until,
             show_counts: event.show_counts,
             created_at: event.created_at,
         }
@@ -63,6 +69,7 @@ impl TryFrom<EventRow> for Event {
         let time_zone = row.time_zone.parse().map_err(|_| unreadable("time zone", &row.time_zone))?;
         let currency = Currency::parse(&row.currency).ok_or_else(|| unreadable("currency", &row.currency))?;
         let state: EventState = row.state.parse().map_err(|()| unreadable("state", &row.state))?;
+        let checkout: Checkout = row.checkout.parse().map_err(|()| unreadable("checkout", &row.checkout))?;
         Ok(Self {
             id: row.id.into(),
             slug: row.slug,
@@ -75,6 +82,9 @@ impl TryFrom<EventRow> for Event {
             sales_close_at: row.sales_close_at,
             state,
             max_per_order: row.max_per_order,
+            max_per_buyer: row.max_per_buyer,
+            checkout,
+            buyers_cancel_until: row.buyers_cancel_until,
             show_counts: row.show_counts,
             created_at: row.created_at,
         })
@@ -90,12 +100,21 @@ struct TicketTypeRow {
     name: String,
     price_minor: i64,
     sort_order: i32,
+    sales_open_at: Option<DateTime<Utc>>,
+    sales_close_at: Option<DateTime<Utc>>,
     created_at: DateTime<Utc>,
 }
 
 impl From<TicketTypeRow> for TicketType {
     fn from(row: TicketTypeRow) -> Self {
-        Self { id: TicketTypeId::from(row.id), code: row.code, name: row.name, price_minor: row.price_minor }
+        Self {
+            id: TicketTypeId::from(row.id),
+            code: row.code,
+            name: row.name,
+            price_minor: row.price_minor,
+            sales_open_at: row.sales_open_at,
+            sales_close_at: row.sales_close_at,
+        }
     }
 }
 
@@ -181,8 +200,22 @@ pub(super) fn insert_ticket_type(
         name: ticket_type.name.clone(),
         price_minor: ticket_type.price_minor,
         sort_order,
+        sales_open_at: ticket_type.sales_open_at,
+        sales_close_at: ticket_type.sales_close_at,
         created_at: now,
     };
     diesel::insert_into(ticket_types::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+pub(super) fn update_ticket_type(conn: &mut PgConnection, event: EventId, ticket_type: &TicketType) -> Result<(), DbError> {
+    diesel::update(ticket_types::table.find((event.uuid(), ticket_type.id.uuid())))
+        .set((
+            ticket_types::name.eq(&ticket_type.name),
+            ticket_types::price_minor.eq(ticket_type.price_minor),
+            ticket_types::sales_open_at.eq(ticket_type.sales_open_at),
+            ticket_types::sales_close_at.eq(ticket_type.sales_close_at),
+        ))
+        .execute(conn)?;
     Ok(())
 }

@@ -110,6 +110,54 @@ pub fn selling(state: EventState, opens: Option<DateTime<Utc>>, closes: Option<D
     }
 }
 
+/// Decides whether a ticket type with a window of its own sells at `now`, given what its event does: both must be open.
+#[must_use]
+pub fn type_selling(event: Selling, opens: Option<DateTime<Utc>>, closes: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Selling {
+    match event {
+        Selling::Open => selling(EventState::OnSale, opens, closes, now),
+        other => other,
+    }
+}
+
+/// What the button of an event's page does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkout {
+    /// It sells.
+    AtOnce,
+    /// It keeps the tickets for the buyer, who then confirms.
+    Hold,
+}
+
+impl Checkout {
+    /// Both ways, the usual one first.
+    pub const ALL: [Self; 2] = [Self::AtOnce, Self::Hold];
+
+    /// The name in the database and the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AtOnce => "at_once",
+            Self::Hold => "hold",
+        }
+    }
+
+    /// The name for people.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::AtOnce => "Sell at once",
+            Self::Hold => "Hold, then confirm",
+        }
+    }
+}
+
+impl FromStr for Checkout {
+    type Err = ();
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|checkout| checkout.name() == name).ok_or(())
+    }
+}
+
 /// An event as somebody sent it: nothing is checked yet, and what is absent is `None`.
 #[derive(Clone, Debug, Default)]
 pub struct EventInput {
@@ -133,6 +181,12 @@ pub struct EventInput {
     pub state: Option<String>,
     /// Most tickets in one order.
     pub max_per_order: Option<i64>,
+    /// Most tickets that one buyer may have, over all orders; no limit, if absent.
+    pub max_per_buyer: Option<i64>,
+    /// Name of a [`Checkout`].
+    pub checkout: Option<String>,
+    /// Until when buyers may give tickets back; as `starts_at`. Never, if absent.
+    pub buyers_cancel_until: Option<String>,
     /// Whether the public sees exact counts.
     pub show_counts: Option<bool>,
 }
@@ -151,6 +205,9 @@ pub struct NewEvent {
     pub sales_close_at: Option<DateTime<Utc>>,
     pub state: EventState,
     pub max_per_order: i32,
+    pub max_per_buyer: Option<i32>,
+    pub checkout: Checkout,
+    pub buyers_cancel_until: Option<DateTime<Utc>>,
     pub show_counts: bool,
 }
 
@@ -198,14 +255,19 @@ impl EventInput {
             self.max_per_order.map_or(Some(ORDER_LIMIT_DEFAULT), order_limit),
             "must be a whole number from 1 to 1000",
         );
-        if let (Some(opens), Some(closes)) = (sales_open_at, sales_close_at)
-            && opens >= closes
-        {
-            errors.add("sales_close_at", "must be after sales_open_at");
-        }
+        check_window(&mut errors, sales_open_at, sales_close_at);
+        let max_per_buyer = self.max_per_buyer.and_then(|limit| {
+            errors.check("max_per_buyer", i32::try_from(limit).ok().filter(|limit| *limit >= 1), "must be a whole number, 1 or more")
+        });
+        let checkout = errors.check(
+            "checkout",
+            self.checkout.as_deref().map_or(Some(Checkout::AtOnce), |checkout| checkout.parse().ok()),
+            "must be at_once or hold",
+        );
+        let buyers_cancel_until = moment(&mut errors, "buyers_cancel_until", self.buyers_cancel_until.as_deref(), zone);
         let show_counts = self.show_counts.unwrap_or(true);
-        match (slug, name, time_zone, currency, state, max_per_order) {
-            (Some(slug), Some(name), Some(time_zone), Some(currency), Some(state), Some(max_per_order)) => {
+        match (slug, name, time_zone, currency, state, max_per_order, checkout) {
+            (Some(slug), Some(name), Some(time_zone), Some(currency), Some(state), Some(max_per_order), Some(checkout)) => {
                 errors.into_result().map(|()| NewEvent {
                     slug,
                     name,
@@ -217,6 +279,9 @@ impl EventInput {
                     sales_close_at,
                     state,
                     max_per_order,
+                    max_per_buyer,
+                    checkout,
+                    buyers_cancel_until,
                     show_counts,
                 })
             }
@@ -234,6 +299,10 @@ pub struct TicketTypeInput {
     pub name: Option<String>,
     /// Price in minor units.
     pub price_minor: Option<i64>,
+    /// When its sale opens: RFC 3339, or without offset in the event's zone.
+    pub sales_open_at: Option<String>,
+    /// When its sale closes; as `sales_open_at`.
+    pub sales_close_at: Option<String>,
 }
 
 /// A ticket type that may be stored.
@@ -245,14 +314,18 @@ pub struct NewTicketType {
     pub name: String,
     /// Price in minor units.
     pub price_minor: i64,
+    /// When its sale opens; with the event's, if absent.
+    pub sales_open_at: Option<DateTime<Utc>>,
+    /// When its sale closes; with the event's, if absent.
+    pub sales_close_at: Option<DateTime<Utc>>,
 }
 
 impl TicketTypeInput {
-    /// Checks every field.
+    /// Checks every field; times without offset are read in `zone`, the event's.
     ///
     /// # Errors
     /// All that is wrong, by field.
-    pub fn parse(&self) -> Result<NewTicketType, FieldErrors> {
+    pub fn parse(&self, zone: Tz) -> Result<NewTicketType, FieldErrors> {
         let mut errors = FieldErrors::new();
         let code = errors.check(
             "code",
@@ -265,10 +338,21 @@ impl TicketTypeInput {
         };
         let price = self.price_minor.filter(|price| (0..=PRICE_MAX).contains(price));
         let price = errors.check("price_minor", price, "must be a whole number of minor units (cents), 0 or more");
+        let sales_open_at = moment(&mut errors, "sales_open_at", self.sales_open_at.as_deref(), zone);
+        let sales_close_at = moment(&mut errors, "sales_close_at", self.sales_close_at.as_deref(), zone);
+        check_window(&mut errors, sales_open_at, sales_close_at);
         match (code, name, price) {
-            (Some(code), Some(name), Some(price_minor)) => errors.into_result().map(|()| NewTicketType { code, name, price_minor }),
+            (Some(code), Some(name), Some(price_minor)) => {
+                errors.into_result().map(|()| NewTicketType { code, name, price_minor, sales_open_at, sales_close_at })
+            }
             _ => Err(errors),
         }
+    }
+}
+
+fn check_window(errors: &mut FieldErrors, opens: Option<DateTime<Utc>>, closes: Option<DateTime<Utc>>) {
+    if opens.zip(closes).is_some_and(|(opens, closes)| opens >= closes) {
+        errors.add("sales_close_at", "must be after sales_open_at");
     }
 }
 
@@ -353,6 +437,17 @@ mod tests {
         assert_eq!(state("2027-01-06T10:00:00Z"), Selling::Closed);
         assert_eq!(selling(EventState::OnSale, None, None, at("2027-01-05T10:00:00Z")), Selling::Open);
         assert_eq!(selling(EventState::Draft, None, None, at("2027-01-05T10:00:00Z")), Selling::NotYet(None));
+    }
+
+    #[test]
+    fn a_type_sells_when_its_event_does_and_its_own_window_is_open() {
+        let (opens, closes) = (Some(at("2027-01-05T10:00:00Z")), Some(at("2027-01-06T10:00:00Z")));
+        let early = at("2027-01-05T09:00:00Z");
+        assert_eq!(type_selling(Selling::Open, opens, closes, early), Selling::NotYet(opens));
+        assert_eq!(type_selling(Selling::Open, opens, closes, at("2027-01-05T10:00:00Z")), Selling::Open);
+        assert_eq!(type_selling(Selling::Open, opens, closes, at("2027-01-06T10:00:00Z")), Selling::Closed);
+        assert_eq!(type_selling(Selling::Paused, opens, closes, early), Selling::Paused);
+        assert_eq!(type_selling(Selling::Open, None, None, early), Selling::Open);
     }
 
     #[test]

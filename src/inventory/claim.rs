@@ -1,4 +1,4 @@
-//! The claim: taking n tickets off the shelf inside the sale's transaction.
+//! The claim: taking n tickets off the shelf inside the sale's transaction, and putting them back.
 //!
 //! A claim *locks* rows and returns them; [`take`] then marks those that were dealt out. What was locked and not dealt is free again
 //! at the end of the transaction. Locks are taken by (type, position), as the lock order of [`crate::db`] says.
@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 
+use chrono::{DateTime, Utc};
 use diesel::PgConnection;
 
-use super::{Ticket, queries};
+use super::{Ticket, TicketChange, queries};
 use crate::{
     db::DbError,
     ids::{EventId, OrderId, TicketTypeId},
@@ -55,8 +56,16 @@ impl LowWater {
         marks
     }
 
-    /// Moves the marks back to tickets that are available after all.
-    pub fn lower_all<'t>(&mut self, event: EventId, free: impl IntoIterator<Item = &'t Ticket>) {
+    /// Moves the marks back to tickets that are on sale again. Where there is no mark, claims begin at the first position anyway.
+    pub fn lower<'t>(&mut self, event: EventId, free: impl IntoIterator<Item = &'t Ticket>) {
+        for ticket in free {
+            if let Some(mark) = self.0.get_mut(&(event, ticket.ticket_type)) {
+                *mark = (*mark).min(ticket.position);
+            }
+        }
+    }
+
+    fn lower_all<'t>(&mut self, event: EventId, free: impl IntoIterator<Item = &'t Ticket>) {
         for ticket in free {
             let mark = self.0.entry((event, ticket.ticket_type)).or_insert(ticket.position);
             *mark = (*mark).min(ticket.position);
@@ -99,7 +108,15 @@ pub fn claim(
     Ok(claimed)
 }
 
-/// A locked ticket and who gets it.
+/// Locks these very tickets, as far as they are on sale and nobody has them locked: for an order that had them before.
+///
+/// # Errors
+/// The database's.
+pub fn claim_same(conn: &mut PgConnection, event: EventId, positions: &[i32]) -> Result<Vec<Ticket>, DbError> {
+    queries::claim_same(conn, event, positions)
+}
+
+/// A locked ticket and who buys it.
 #[derive(Clone, Debug)]
 pub struct Sold {
     /// The ticket's position.
@@ -110,18 +127,65 @@ pub struct Sold {
     pub code: String,
 }
 
-/// Marks claimed tickets SOLD.
+/// A locked ticket and who it is kept for.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The ticket's position.
+    pub position: i32,
+    /// The order that holds it.
+    pub order: OrderId,
+    /// The deadline.
+    pub until: DateTime<Utc>,
+}
+
+/// Marks claimed tickets SOLD or HELD.
 ///
 /// # Errors
 /// [`DbError::Other`] if fewer rows were there to mark than were claimed, which a lock held since the claim rules out; the caller's
 /// transaction then rolls back.
-pub fn take(conn: &mut PgConnection, event: EventId, sold: Vec<Sold>) -> Result<(), DbError> {
-    let claimed = sold.len();
-    let marked = queries::mark_sold(conn, event, sold)?;
-    if marked == claimed {
+pub fn take(conn: &mut PgConnection, event: EventId, sold: Vec<Sold>, held: Vec<Held>) -> Result<(), DbError> {
+    let claimed = sold.len() + held.len();
+    let mut marked = 0;
+    if !sold.is_empty() {
+        marked += queries::mark_sold(conn, event, sold)?;
+    }
+    if !held.is_empty() {
+        marked += queries::mark_held(conn, event, held)?;
+    }
+    all_marked(claimed, marked)
+}
+
+/// Marks tickets SOLD that their order holds. The caller has the order locked.
+///
+/// # Errors
+/// [`DbError::Other`] if the order does not hold all of them; the caller's transaction then rolls back.
+pub fn confirm(conn: &mut PgConnection, event: EventId, sold: Vec<Sold>) -> Result<(), DbError> {
+    let held = sold.len();
+    all_marked(held, queries::mark_confirmed(conn, event, sold)?)
+}
+
+fn all_marked(taken: usize, marked: usize) -> Result<(), DbError> {
+    if marked == taken {
         return Ok(());
     }
-    Err(DbError::unreadable(format!("claimed {claimed} tickets and could mark {marked}")))
+    Err(DbError::unreadable(format!("took {taken} tickets and could mark {marked}")))
+}
+
+/// Puts tickets of orders back on sale; `change` says why, and with it which state they must be in. The caller has the orders locked.
+/// Returns those that are on sale again: a ticket that was used is not among them.
+///
+/// # Errors
+/// The database's.
+pub fn give_back(
+    conn: &mut PgConnection,
+    event: EventId,
+    tickets: &[(OrderId, i32)],
+    change: TicketChange,
+) -> Result<Vec<Ticket>, DbError> {
+    if tickets.is_empty() {
+        return Ok(Vec::new());
+    }
+    queries::give_back(conn, event, tickets, change)
 }
 
 #[cfg(test)]
@@ -130,7 +194,7 @@ mod tests {
     use crate::inventory::Place;
 
     fn ticket(ticket_type: TicketTypeId, position: i32) -> Ticket {
-        Ticket { position, ticket_type, place: Place::default(), code: None }
+        Ticket { position, ticket_type, place: Place::default(), code: None, used_at: None }
     }
 
     #[test]
@@ -140,5 +204,17 @@ mod tests {
         assert_eq!(LowWater::default().of(event, a), 1);
         assert_eq!(LowWater::after(event, &(vec![&one, &nine], vec![])).of(event, a), 10);
         assert_eq!(LowWater::after(event, &(vec![&one, &nine], vec![&two])).of(event, a), 2);
+    }
+
+    #[test]
+    fn a_ticket_that_comes_back_moves_the_mark_back_and_makes_none() {
+        let (event, a) = (EventId::new(), TicketTypeId::new());
+        let (two, nine) = (ticket(a, 2), ticket(a, 9));
+        let mut marks = LowWater::after(event, &(vec![&nine], vec![]));
+        marks.lower(event, [&two]);
+        assert_eq!(marks.of(event, a), 2);
+        let mut none = LowWater::default();
+        none.lower(event, [&nine]);
+        assert_eq!(none.of(event, a), 1);
     }
 }

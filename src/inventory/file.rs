@@ -313,31 +313,22 @@ fn refuse_sum(seats: &[Seat], errors: &mut RowErrors) {
 mod tests {
     use super::*;
     use crate::{
-        events::{EventInput, TicketType, rules},
+        events::{Event, EventInput, TicketType},
         ids::EventId,
     };
 
     fn programme() -> Programme {
         let input =
             EventInput { slug: Some("gala".into()), name: Some("Gala".into()), currency: Some("EUR".into()), ..EventInput::default() };
-        let new = input.parse().unwrap();
-        let event = crate::events::Event {
-            id: EventId::new(),
-            slug: new.slug,
-            name: new.name,
-            venue: None,
-            starts_at: None,
-            time_zone: new.time_zone,
-            currency: new.currency,
+        let event = Event::new(EventId::new(), chrono::DateTime::UNIX_EPOCH, input.parse().unwrap());
+        let ticket_type = |code: &str, price_minor| TicketType {
+            id: TicketTypeId::new(),
+            code: code.into(),
+            name: code.into(),
+            price_minor,
             sales_open_at: None,
             sales_close_at: None,
-            state: rules::EventState::OnSale,
-            max_per_order: 100,
-            show_counts: true,
-            created_at: chrono::DateTime::UNIX_EPOCH,
         };
-        let ticket_type =
-            |code: &str, price_minor| TicketType { id: TicketTypeId::new(), code: code.into(), name: code.into(), price_minor };
         Programme { event, ticket_types: vec![ticket_type("standard", 4_500), ticket_type("vip", 9_000)] }
     }
 

@@ -5,6 +5,7 @@ pub mod file;
 mod load;
 mod queries;
 pub mod statements;
+pub mod states;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,6 +22,7 @@ use crate::{
     input::FieldErrors,
 };
 pub use load::{Load, LoadReport, LoadedBy, Stock, TypeReport, load, report_of};
+pub use states::{TICKET_TRANSITIONS, TicketChange, TicketStatus};
 
 /// Most tickets that one load may bring.
 pub const LOAD_TICKETS_MAX: i64 = 1_000_000;
@@ -51,6 +53,8 @@ pub struct Ticket {
     pub place: Place,
     /// What the door checks; a ticket that is held has none yet.
     pub code: Option<String>,
+    /// When its holder came through the door.
+    pub used_at: Option<DateTime<Utc>>,
 }
 
 /// How many of one ticket type are left.
@@ -163,4 +167,28 @@ pub fn tickets_of(conn: &mut PgConnection, event: EventId, order: OrderId, posit
 /// The database's.
 pub fn tickets_at(conn: &mut PgConnection, event: EventId, positions: &[i32]) -> Result<HashMap<OrderId, Vec<Ticket>>, DbError> {
     queries::tickets_at(conn, event, positions)
+}
+
+/// How many of the tickets at `positions` each order holds; one that holds none is absent.
+///
+/// # Errors
+/// The database's.
+pub fn held_of(conn: &mut PgConnection, event: EventId, positions: &[i32]) -> Result<HashMap<OrderId, usize>, DbError> {
+    queries::held_of(conn, event, positions)
+}
+
+/// The taken ticket at `position` with its order, locked until the transaction at hand ends.
+///
+/// # Errors
+/// The database's.
+pub fn ticket_for_update(conn: &mut PgConnection, event: EventId, position: i32) -> Result<Option<(OrderId, Ticket)>, DbError> {
+    queries::ticket_for_update(conn, event, position)
+}
+
+/// Notes that the holder of a ticket, which the caller has locked, came through the door at `now`.
+///
+/// # Errors
+/// The database's.
+pub fn mark_used(conn: &mut PgConnection, event: EventId, position: i32, now: DateTime<Utc>) -> Result<(), DbError> {
+    queries::mark_used(conn, event, position, now)
 }

@@ -17,9 +17,10 @@ use uuid::Uuid;
 
 use super::{
     Counts, Left, Place, Ticket,
-    claim::{Pass, Sold},
+    claim::{Held, Pass, Sold},
     load::StoredLoad,
-    statements::{CLAIM_SKIPPING, CLAIM_WAITING, LEFT, MARK_SOLD, ON_SHELF},
+    statements::{CLAIM_SAME, CLAIM_SKIPPING, CLAIM_WAITING, GIVE_BACK, LEFT, MARK_CONFIRMED, MARK_HELD, MARK_SOLD, ON_SHELF},
+    states::TicketChange,
 };
 use crate::{
     db::{
@@ -41,6 +42,7 @@ struct TicketRow {
     seat: Option<String>,
     order_id: Option<Uuid>,
     code: Option<String>,
+    used_at: Option<DateTime<Utc>>,
 }
 
 impl From<TicketRow> for Ticket {
@@ -50,6 +52,31 @@ impl From<TicketRow> for Ticket {
             ticket_type: row.ticket_type_id.into(),
             place: Place { section: row.section, row: row.seat_row, seat: row.seat },
             code: row.code,
+            used_at: row.used_at,
+        }
+    }
+}
+
+/// A ticket that is nobody's.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = tickets)]
+struct FreeRow {
+    position: i32,
+    ticket_type_id: Uuid,
+    section: Option<String>,
+    #[diesel(column_name = row)]
+    seat_row: Option<String>,
+    seat: Option<String>,
+}
+
+impl From<FreeRow> for Ticket {
+    fn from(row: FreeRow) -> Self {
+        Self {
+            position: row.position,
+            ticket_type: row.ticket_type_id.into(),
+            place: Place { section: row.section, row: row.seat_row, seat: row.seat },
+            code: None,
+            used_at: None,
         }
     }
 }
@@ -64,7 +91,7 @@ struct Claim<const WAITS: bool> {
 
 impl<const WAITS: bool> Statement for Claim<WAITS> {
     const SQL: &'static str = if WAITS { CLAIM_WAITING } else { CLAIM_SKIPPING };
-    type Row = SqlTypeOf<AsSelect<TicketRow, Pg>>;
+    type Row = SqlTypeOf<AsSelect<FreeRow, Pg>>;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         match place {
@@ -85,22 +112,23 @@ pub(super) fn claim(
     pass: Pass,
 ) -> Result<Vec<Ticket>, DbError> {
     let (event, ticket_type) = (event.uuid(), ticket_type.uuid());
-    let rows: Vec<TicketRow> = match pass {
+    let rows: Vec<FreeRow> = match pass {
         Pass::Skip => Prepared(Claim::<false> { event, ticket_type, from, quantity }).load(conn)?,
         Pass::Wait => Prepared(Claim::<true> { event, ticket_type, from, quantity }).load(conn)?,
     };
     Ok(rows.into_iter().map(Ticket::from).collect())
 }
 
-struct MarkSold {
+/// Marks tickets as sold: those that were just claimed, or those that the order holds.
+struct MarkSold<const HELD: bool> {
     event: Uuid,
     positions: Vec<i32>,
     orders: Vec<Uuid>,
     codes: Vec<String>,
 }
 
-impl Statement for MarkSold {
-    const SQL: &'static str = MARK_SOLD;
+impl<const HELD: bool> Statement for MarkSold<HELD> {
+    const SQL: &'static str = if HELD { MARK_CONFIRMED } else { MARK_SOLD };
     type Row = Untyped;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
@@ -113,14 +141,134 @@ impl Statement for MarkSold {
     }
 }
 
+impl<const HELD: bool> MarkSold<HELD> {
+    fn of(event: EventId, sold: Vec<Sold>) -> Self {
+        let mut values = Self { event: event.uuid(), positions: Vec::new(), orders: Vec::new(), codes: Vec::new() };
+        for ticket in sold {
+            values.positions.push(ticket.position);
+            values.orders.push(ticket.order.uuid());
+            values.codes.push(ticket.code);
+        }
+        values
+    }
+}
+
 pub(super) fn mark_sold(conn: &mut PgConnection, event: EventId, sold: Vec<Sold>) -> Result<usize, DbError> {
-    let mut values = MarkSold { event: event.uuid(), positions: Vec::new(), orders: Vec::new(), codes: Vec::new() };
-    for ticket in sold {
+    Ok(Prepared(MarkSold::<false>::of(event, sold)).execute(conn)?)
+}
+
+pub(super) fn mark_confirmed(conn: &mut PgConnection, event: EventId, sold: Vec<Sold>) -> Result<usize, DbError> {
+    Ok(Prepared(MarkSold::<true>::of(event, sold)).execute(conn)?)
+}
+
+struct MarkHeld {
+    event: Uuid,
+    positions: Vec<i32>,
+    orders: Vec<Uuid>,
+    until: Vec<DateTime<Utc>>,
+}
+
+impl Statement for MarkHeld {
+    const SQL: &'static str = MARK_HELD;
+    type Row = Untyped;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            2 => out.push_bind_param::<Array<Integer>, _>(&self.positions),
+            3 => out.push_bind_param::<Array<SqlUuid>, _>(&self.orders),
+            _ => out.push_bind_param::<Array<Timestamptz>, _>(&self.until),
+        }
+    }
+}
+
+pub(super) fn mark_held(conn: &mut PgConnection, event: EventId, held: Vec<Held>) -> Result<usize, DbError> {
+    let mut values = MarkHeld { event: event.uuid(), positions: Vec::new(), orders: Vec::new(), until: Vec::new() };
+    for ticket in held {
         values.positions.push(ticket.position);
         values.orders.push(ticket.order.uuid());
-        values.codes.push(ticket.code);
+        values.until.push(ticket.until);
     }
     Ok(Prepared(values).execute(conn)?)
+}
+
+struct GiveBack {
+    event: Uuid,
+    positions: Vec<i32>,
+    orders: Vec<Uuid>,
+    from: &'static str,
+}
+
+impl Statement for GiveBack {
+    const SQL: &'static str = GIVE_BACK;
+    type Row = SqlTypeOf<AsSelect<FreeRow, Pg>>;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            2 => out.push_bind_param::<Array<Integer>, _>(&self.positions),
+            3 => out.push_bind_param::<Array<SqlUuid>, _>(&self.orders),
+            _ => out.push_bind_param::<Text, _>(&self.from),
+        }
+    }
+}
+
+pub(super) fn give_back(
+    conn: &mut PgConnection,
+    event: EventId,
+    tickets: &[(OrderId, i32)],
+    change: TicketChange,
+) -> Result<Vec<Ticket>, DbError> {
+    let (orders, positions) = tickets.iter().map(|(order, position)| (order.uuid(), *position)).unzip();
+    let rows: Vec<FreeRow> = Prepared(GiveBack { event: event.uuid(), positions, orders, from: change.from().column() }).load(conn)?;
+    Ok(rows.into_iter().map(Ticket::from).collect())
+}
+
+struct ClaimSame {
+    event: Uuid,
+    positions: Vec<i32>,
+}
+
+impl Statement for ClaimSame {
+    const SQL: &'static str = CLAIM_SAME;
+    type Row = SqlTypeOf<AsSelect<FreeRow, Pg>>;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            _ => out.push_bind_param::<Array<Integer>, _>(&self.positions),
+        }
+    }
+}
+
+pub(super) fn claim_same(conn: &mut PgConnection, event: EventId, positions: &[i32]) -> Result<Vec<Ticket>, DbError> {
+    let rows: Vec<FreeRow> = Prepared(ClaimSame { event: event.uuid(), positions: positions.to_vec() }).load(conn)?;
+    Ok(rows.into_iter().map(Ticket::from).collect())
+}
+
+/// The ticket at a position with its order, locked until the transaction at hand ends.
+pub(super) fn ticket_for_update(conn: &mut PgConnection, event: EventId, position: i32) -> Result<Option<(OrderId, Ticket)>, DbError> {
+    let row = tickets::table.find((event.uuid(), position)).select(TicketRow::as_select()).for_update().first(conn).optional()?;
+    Ok(row.and_then(|row| row.order_id.map(|order| (order.into(), row.into()))))
+}
+
+pub(super) fn mark_used(conn: &mut PgConnection, event: EventId, position: i32, now: DateTime<Utc>) -> Result<(), DbError> {
+    diesel::update(tickets::table.find((event.uuid(), position))).set(tickets::used_at.eq(now)).execute(conn)?;
+    Ok(())
+}
+
+/// How many tickets each of these orders holds, of those at `positions`.
+pub(super) fn held_of(conn: &mut PgConnection, event: EventId, positions: &[i32]) -> Result<HashMap<OrderId, usize>, DbError> {
+    let rows: Vec<Option<Uuid>> = tickets::table
+        .filter(tickets::event_id.eq(event.uuid()).and(tickets::position.eq_any(positions)))
+        .filter(tickets::code.is_null())
+        .select(tickets::order_id)
+        .load(conn)?;
+    let mut held: HashMap<OrderId, usize> = HashMap::new();
+    for order in rows.into_iter().flatten() {
+        *held.entry(order.into()).or_default() += 1;
+    }
+    Ok(held)
 }
 
 pub(super) fn tickets_at(conn: &mut PgConnection, event: EventId, positions: &[i32]) -> Result<HashMap<OrderId, Vec<Ticket>>, DbError> {

@@ -10,13 +10,13 @@
 ///   (event, type, position) is ordering by (event, position), which the primary key serves too, and after the next ANALYZE it walks
 ///   the rows that are sold and filters them out: 10 ms a claim after 30,000 sales, and growing.
 /// - The position is bounded in the same row comparison, so that the scan begins at `$3`.
-pub const CLAIM_SKIPPING: &str = "SELECT position, ticket_type_id, section, \"row\", seat, order_id, code FROM tickets \
+pub const CLAIM_SKIPPING: &str = "SELECT position, ticket_type_id, section, \"row\", seat FROM tickets \
      WHERE event_id = $1 AND status = 'AVAILABLE' AND (ticket_type_id, position) >= ($2, $3) AND ticket_type_id <= $2 \
      ORDER BY event_id, ticket_type_id, position LIMIT $4 FOR UPDATE SKIP LOCKED";
 
 /// The claim that waits. A row that its holder sold meanwhile fails the condition when PostgreSQL checks it again, and the next one
 /// is taken in its place: `LIMIT` counts what is left after the locks.
-pub const CLAIM_WAITING: &str = "SELECT position, ticket_type_id, section, \"row\", seat, order_id, code FROM tickets \
+pub const CLAIM_WAITING: &str = "SELECT position, ticket_type_id, section, \"row\", seat FROM tickets \
      WHERE event_id = $1 AND status = 'AVAILABLE' AND (ticket_type_id, position) >= ($2, $3) AND ticket_type_id <= $2 \
      ORDER BY event_id, ticket_type_id, position LIMIT $4 FOR UPDATE";
 
@@ -32,6 +32,28 @@ pub const CLAIM_WAITING: &str = "SELECT position, ticket_type_id, section, \"row
 pub const MARK_SOLD: &str = "UPDATE tickets SET status = 'SOLD', order_id = dealt.order_id, code = dealt.code \
      FROM unnest((SELECT $2), (SELECT $3), (SELECT $4)) AS dealt (position, order_id, code) \
      WHERE tickets.event_id = $1 AND tickets.position = dealt.position AND tickets.status || '' = 'AVAILABLE'";
+
+/// Marks what was dealt out to holds; as [`MARK_SOLD`] in everything else.
+pub const MARK_HELD: &str = "UPDATE tickets SET status = 'HELD', order_id = dealt.order_id, held_until = dealt.held_until \
+     FROM unnest((SELECT $2), (SELECT $3), (SELECT $4)) AS dealt (position, order_id, held_until) \
+     WHERE tickets.event_id = $1 AND tickets.position = dealt.position AND tickets.status || '' = 'AVAILABLE'";
+
+/// Sells what an order holds. The fence is on the order, too: a hold that ran out may be another order's by now.
+pub const MARK_CONFIRMED: &str = "UPDATE tickets SET status = 'SOLD', held_until = NULL, code = dealt.code \
+     FROM unnest((SELECT $2), (SELECT $3), (SELECT $4)) AS dealt (position, order_id, code) \
+     WHERE tickets.event_id = $1 AND tickets.position = dealt.position AND tickets.order_id = dealt.order_id \
+       AND tickets.status || '' = 'HELD'";
+
+/// Puts tickets of orders back on sale, from the state `$4`. A ticket that was used at the door stays.
+pub const GIVE_BACK: &str = "UPDATE tickets SET status = 'AVAILABLE', order_id = NULL, held_until = NULL, code = NULL \
+     FROM unnest((SELECT $2), (SELECT $3)) AS back (position, order_id) \
+     WHERE tickets.event_id = $1 AND tickets.position = back.position AND tickets.order_id = back.order_id \
+       AND tickets.status || '' = $4 AND tickets.used_at IS NULL \
+     RETURNING tickets.position, tickets.ticket_type_id, tickets.section, tickets.\"row\", tickets.seat";
+
+/// Locks these very tickets, as far as they are on sale and nobody has them locked.
+pub const CLAIM_SAME: &str = "SELECT position, ticket_type_id, section, \"row\", seat FROM tickets \
+     WHERE event_id = $1 AND position = ANY ($2) AND status || '' = 'AVAILABLE' ORDER BY event_id, position FOR UPDATE SKIP LOCKED";
 
 /// Reads the two partial indexes, not the table: its cost is what is left, not what was sold.
 ///

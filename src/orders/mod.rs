@@ -1,21 +1,28 @@
-//! Orders: the sale, and reading what was sold.
+//! Orders: the sale, what becomes of an order afterwards, and reading what was sold.
+//!
+//! One lock order everywhere: the event, orders by id, buyers by key, tickets by (type, position), Idempotency-Keys.
 
 mod audit;
 mod desk;
+mod expiry;
+mod history;
+mod life;
+mod limits;
 mod queries;
 pub mod rules;
 mod sale;
 pub mod statements;
+pub mod states;
 
-use std::{collections::HashMap, fmt, str::FromStr, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::PgConnection;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     db::{DbCause, DbError},
-    events::{self, EventError, Programme},
+    events::{self, Checkout, Event, EventError, Programme},
     ids::{EventId, OrderId, PartnerId, TicketTypeId, same_secret},
     input::FieldErrors,
     inventory::{self, Ticket},
@@ -23,56 +30,16 @@ use crate::{
 };
 pub use audit::{AuditReport, Breach, audit};
 pub use desk::Desk;
-pub use rules::{LineInput, Purchase, PurchaseInput};
+pub use expiry::{Swept, expire_everywhere};
+pub use history::{Actor, HistoryEntry, What};
+pub use life::{Changed, Which, use_ticket};
+pub use limits::change_event;
+pub use rules::{HoldLimits, LineInput, Purchase, PurchaseInput};
 pub use sale::{Outcome, SaleLimits};
+pub use states::{OrderChange, OrderStatus};
 
 /// Most orders on one page of a list.
 pub const ORDERS_PAGE_MAX: usize = 100;
-
-/// Where an order stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OrderStatus {
-    /// Its tickets are kept for the buyer until a deadline.
-    Held,
-    /// Its tickets are the buyer's.
-    Sold,
-    /// Given back.
-    Cancelled,
-    /// The deadline passed.
-    Expired,
-}
-
-impl OrderStatus {
-    const ALL: [Self; 4] = [Self::Held, Self::Sold, Self::Cancelled, Self::Expired];
-
-    /// The name in the API.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::Sold => "sold",
-            Self::Cancelled => "cancelled",
-            Self::Expired => "expired",
-        }
-    }
-
-    /// The name in the database.
-    fn column(self) -> &'static str {
-        match self {
-            Self::Held => "HELD",
-            Self::Sold => "SOLD",
-            Self::Cancelled => "CANCELLED",
-            Self::Expired => "EXPIRED",
-        }
-    }
-}
-
-impl FromStr for OrderStatus {
-    type Err = ();
-    fn from_str(column: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|status| status.column() == column).ok_or(())
-    }
-}
 
 /// Who buys; Idempotency-Keys are theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,6 +77,30 @@ pub struct Request {
     pub caller: Caller,
     /// Under which key.
     pub key: Option<IdempotencyKey>,
+    /// Whether the tickets are sold, or kept for a while.
+    pub taking: Taking,
+}
+
+/// What a request does with the tickets that it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// They are sold at once.
+    Sell,
+    /// They are kept for so long, for the buyer to confirm.
+    Hold(TimeDelta),
+    /// What the event's page does; kept for so long, if it is that.
+    AsPage(TimeDelta),
+}
+
+impl Taking {
+    /// For how long tickets of `event` are kept, if they are not sold at once.
+    fn hold(self, event: &Event) -> Option<TimeDelta> {
+        match self {
+            Self::Hold(time) => Some(time),
+            Self::AsPage(time) => (event.checkout == Checkout::Hold).then_some(time),
+            Self::Sell => None,
+        }
+    }
 }
 
 /// One line of an order, as agreed.
@@ -152,10 +143,21 @@ pub struct Order {
     pub caller: Caller,
     /// The unguessable part of the buyer's link.
     pub access_key: String,
-    /// Deadline of a hold.
+    /// How many single tickets of it were given back; they count in neither `quantity` nor `total_minor`.
+    pub cancelled_quantity: i32,
+    /// Deadline of the hold that it is, or was; none if it was bought at once.
     pub expires_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
+}
+
+impl Order {
+    /// Where it stands at `now`: a hold is over at its deadline, whether or not its tickets have been put back yet.
+    #[must_use]
+    pub fn status_at(&self, now: DateTime<Utc>) -> OrderStatus {
+        let is_over = self.status == OrderStatus::Held && self.expires_at.is_some_and(|deadline| deadline <= now);
+        if is_over { OrderStatus::Expired } else { self.status }
+    }
 }
 
 /// Codes of an event's ticket types, shared by all that is shown of it at once.
@@ -215,12 +217,16 @@ pub enum OrderError {
         opens_at: Option<DateTime<Utc>>,
         /// It was open, and may go on.
         paused: bool,
+        /// Code of the type whose own window it is; none if it is the event's.
+        ticket_type: Option<String>,
     },
     /// The sale is over.
     #[error("the sale is closed")]
     SalesClosed {
         /// The event will not take place.
         cancelled: bool,
+        /// Code of the type whose own window it is; none if it is the event's.
+        ticket_type: Option<String>,
     },
     /// More than the event allows.
     #[error("{requested} tickets were asked for, and {limit} are the most")]
@@ -230,6 +236,42 @@ pub enum OrderError {
         /// How many were asked for, over all lines.
         requested: i64,
     },
+    /// More than the event allows one buyer, over all orders.
+    #[error("the buyer has {has} tickets, {limit} are the most, and {requested} more were asked for")]
+    BuyerLimitExceeded {
+        /// Most tickets of one buyer.
+        limit: i64,
+        /// How many the buyer has, held and bought.
+        has: i64,
+        /// How many were asked for.
+        requested: i64,
+    },
+    /// The hold ran out, and too few tickets are left for it.
+    #[error("the hold ran out, and its tickets are gone")]
+    HoldExpired,
+    /// The order was cancelled.
+    #[error("the order was cancelled")]
+    Cancelled,
+    /// The event has begun, so nothing is taken back.
+    #[error("the event has begun")]
+    EventBegun,
+    /// The event does not let buyers give tickets back, or no longer.
+    #[error("buyers may not give tickets back")]
+    CancelNotAllowed {
+        /// Until when they might.
+        until: Option<DateTime<Utc>>,
+    },
+    /// A ticket was used at the door.
+    #[error("ticket {position} was used at {at}")]
+    TicketUsed {
+        /// Which.
+        position: i32,
+        /// When.
+        at: DateTime<Utc>,
+    },
+    /// No ticket that is sold has this code.
+    #[error("there is no such ticket")]
+    TicketNotFound,
     /// Fewer are left than asked for. Never empty: every type that is short.
     #[error("fewer tickets are left than asked for")]
     Short(Short, Vec<Shortage>),
@@ -257,10 +299,22 @@ impl From<EventError> for OrderError {
     fn from(error: EventError) -> Self {
         match error {
             EventError::NotFound(slug) => Self::EventNotFound(slug),
+            EventError::TypeNotFound(code) => {
+                Self::Invalid(FieldErrors::one("ticket_type", format!("{code:?} is not a ticket type of this event")))
+            }
             EventError::Invalid(errors) => Self::Invalid(errors),
             EventError::Db(error) => Self::Db(error),
         }
     }
+}
+
+/// Somebody who changes an order: what is theirs to touch, and what the history calls them.
+#[derive(Clone, Debug)]
+pub struct Party {
+    /// Whose orders they may touch.
+    pub reader: Reader,
+    /// Who they are.
+    pub actor: Actor,
 }
 
 /// Whose orders may be read.
@@ -284,6 +338,23 @@ pub fn find(conn: &mut PgConnection, slug: &str, id: OrderId, reader: &Reader) -
     let tickets = inventory::tickets_of(conn, programme.event.id, order.id, &order.positions)?;
     let type_codes = type_codes(&programme);
     Ok((programme, Placed { order, tickets, type_codes }))
+}
+
+/// What the holder of a link holds at `now`, if that is a hold that is not over.
+///
+/// # Errors
+/// The database's.
+pub fn own_hold(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId, id: OrderId, key: &str) -> Result<Option<Order>, DbError> {
+    let order = queries::order(conn, event, id)?.filter(|order| same_secret(key, &order.access_key));
+    Ok(order.filter(|order| order.status_at(now) == OrderStatus::Held))
+}
+
+/// Everything that happened to an order, its making first.
+///
+/// # Errors
+/// The database's.
+pub fn history(conn: &mut PgConnection, event: EventId, order: &Order) -> Result<Vec<HistoryEntry>, DbError> {
+    history::read(conn, event, order)
 }
 
 fn may_read(reader: &Reader, order: &Order) -> bool {

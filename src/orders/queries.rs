@@ -19,9 +19,18 @@ use diesel::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Caller, IdempotencyKey, Order, OrderStatus, Takings, statements::BY_KEYS};
+use super::{
+    Actor, Caller, HistoryEntry, IdempotencyKey, Order, OrderStatus, Takings, What,
+    history::Happening,
+    limits,
+    statements::{BUYERS_HAVE, BY_KEYS, DUE_SKIPPING, DUE_WAITING, LOCK_BUYERS},
+};
 use crate::{
-    db::{DbError, Prepared, Statement, schema::orders},
+    db::{
+        DbError, Prepared, Statement,
+        schema::{order_history, orders},
+    },
+    events::Event,
     ids::{EventId, OrderId, PartnerId},
     money::Currency,
 };
@@ -45,6 +54,7 @@ struct OrderRow {
     idempotency_key: Option<String>,
     request_hash: Option<Vec<u8>>,
     expires_at: Option<DateTime<Utc>>,
+    cancelled_quantity: i32,
     created_at: DateTime<Utc>,
 }
 
@@ -67,6 +77,7 @@ impl TryFrom<OrderRow> for Order {
             total_minor: row.total_minor,
             access_key: row.access_key,
             expires_at: row.expires_at,
+            cancelled_quantity: row.cancelled_quantity,
             created_at: row.created_at,
         })
     }
@@ -140,11 +151,13 @@ macro_rules! insert {
     ($on_conflict:literal) => {
         concat!(
             "INSERT INTO orders (event_id, currency, created_at, id, status, buyer_name, buyer_email, items, positions, quantity, \
-               requested_quantity, total_minor, channel, partner_id, access_key, idempotency_scope, idempotency_key, request_hash) \
+               requested_quantity, total_minor, channel, partner_id, access_key, idempotency_scope, idempotency_key, request_hash, \
+               expires_at, buyer_key) \
              SELECT $1, $2, $3, new.id, new.status, new.name, new.email, new.items::jsonb, new.positions::integer[], new.quantity, \
-               new.requested, new.total, new.channel, new.partner, new.access, new.scope, new.key, new.hash \
-             FROM unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
-               AS new (id, status, name, email, items, positions, quantity, requested, total, channel, partner, access, scope, key, hash)",
+               new.requested, new.total, new.channel, new.partner, new.access, new.scope, new.key, new.hash, new.expires, new.buyer \
+             FROM unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
+               AS new (id, status, name, email, items, positions, quantity, requested, total, channel, partner, access, scope, key, hash, \
+                 expires, buyer)",
             $on_conflict,
             " RETURNING id"
         )
@@ -183,6 +196,8 @@ struct OrderColumns {
     scopes: Vec<String>,
     keys: Vec<Option<String>>,
     hashes: Vec<Option<Vec<u8>>>,
+    expiries: Vec<Option<DateTime<Utc>>>,
+    buyers: Vec<Option<String>>,
 }
 
 impl<const KEYED: bool> Statement for InsertOrders<KEYED> {
@@ -208,13 +223,15 @@ impl<const KEYED: bool> Statement for InsertOrders<KEYED> {
             15 => out.push_bind_param::<Array<Text>, _>(&self.columns.access_keys),
             16 => out.push_bind_param::<Array<Text>, _>(&self.columns.scopes),
             17 => out.push_bind_param::<Array<Nullable<Text>>, _>(&self.columns.keys),
-            _ => out.push_bind_param::<Array<Nullable<Binary>>, _>(&self.columns.hashes),
+            18 => out.push_bind_param::<Array<Nullable<Binary>>, _>(&self.columns.hashes),
+            19 => out.push_bind_param::<Array<Nullable<Timestamptz>>, _>(&self.columns.expiries),
+            _ => out.push_bind_param::<Array<Nullable<Text>>, _>(&self.columns.buyers),
         }
     }
 }
 
 impl OrderColumns {
-    fn push(&mut self, order: &Order, key: Option<&IdempotencyKey>) -> Result<(), DbError> {
+    fn push(&mut self, event: &Event, order: &Order, key: Option<&IdempotencyKey>) -> Result<(), DbError> {
         let (channel, partner) = match order.caller {
             Caller::Web => ("web", None),
             Caller::Partner(id) => ("api", Some(id.uuid())),
@@ -234,6 +251,8 @@ impl OrderColumns {
         self.scopes.push(order.caller.to_string());
         self.keys.push(key.map(|key| key.key.clone()));
         self.hashes.push(key.map(|key| key.request_hash.clone()));
+        self.expiries.push(order.expires_at);
+        self.buyers.push(limits::buyer_key(event, &order.buyer_email));
         Ok(())
     }
 }
@@ -241,15 +260,15 @@ impl OrderColumns {
 /// Stores orders of one batch (one currency, one moment), and returns the ids of those whose key was free.
 pub(super) fn insert_orders(
     conn: &mut PgConnection,
-    event: EventId,
+    event: &Event,
     new: &[(&Order, Option<&IdempotencyKey>)],
 ) -> Result<HashSet<OrderId>, DbError> {
     let Some((first, _)) = new.first() else { return Ok(HashSet::new()) };
     let mut columns = OrderColumns::default();
     for (order, key) in new {
-        columns.push(order, *key)?;
+        columns.push(event, order, *key)?;
     }
-    let (event, currency, created_at) = (event.uuid(), first.currency.code(), first.created_at);
+    let (event, currency, created_at) = (event.id.uuid(), first.currency.code(), first.created_at);
     let ids: Vec<Uuid> = if new.iter().any(|(_, key)| key.is_some()) {
         Prepared(InsertOrders::<true> { event, currency, created_at, columns }).load(conn)?
     } else {
@@ -266,6 +285,246 @@ fn array_literal(numbers: &[i32]) -> String {
 pub(super) fn order(conn: &mut PgConnection, event: EventId, id: OrderId) -> Result<Option<Order>, DbError> {
     let row = orders::table.find((event.uuid(), id.uuid())).select(OrderRow::as_select()).first(conn).optional()?;
     row.map(Order::try_from).transpose()
+}
+
+/// The same, locked until the transaction at hand ends.
+pub(super) fn order_for_update(conn: &mut PgConnection, event: EventId, id: OrderId) -> Result<Option<Order>, DbError> {
+    let row = orders::table.find((event.uuid(), id.uuid())).select(OrderRow::as_select()).for_update().first(conn).optional()?;
+    row.map(Order::try_from).transpose()
+}
+
+/// Stores what can change of an order.
+pub(super) fn update_order(conn: &mut PgConnection, event: EventId, order: &Order) -> Result<(), DbError> {
+    diesel::update(orders::table.find((event.uuid(), order.id.uuid())))
+        .set((
+            orders::status.eq(order.status.column()),
+            orders::items.eq(serde_json::to_value(&order.lines).map_err(DbError::unreadable)?),
+            orders::positions.eq(&order.positions),
+            orders::quantity.eq(order.quantity),
+            orders::total_minor.eq(order.total_minor),
+            orders::cancelled_quantity.eq(order.cancelled_quantity),
+        ))
+        .execute(conn)?;
+    Ok(())
+}
+
+pub(super) fn set_status(conn: &mut PgConnection, event: EventId, ids: &[OrderId], status: OrderStatus) -> Result<(), DbError> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    diesel::update(orders::table.filter(orders::event_id.eq(event.uuid()).and(orders::id.eq_any(ids))))
+        .set(orders::status.eq(status.column()))
+        .execute(conn)?;
+    Ok(())
+}
+
+/// A hold that is over.
+pub(super) struct Due {
+    pub(super) id: OrderId,
+    pub(super) expires_at: DateTime<Utc>,
+    pub(super) positions: Vec<i32>,
+}
+
+type DueColumns = (SqlUuid, Timestamptz, Array<Integer>);
+
+impl From<(Uuid, DateTime<Utc>, Vec<i32>)> for Due {
+    fn from((id, expires_at, positions): (Uuid, DateTime<Utc>, Vec<i32>)) -> Self {
+        Self { id: id.into(), expires_at, positions }
+    }
+}
+
+struct DueSkipping {
+    event: Uuid,
+    now: DateTime<Utc>,
+    after: (DateTime<Utc>, Uuid),
+    limit: i64,
+}
+
+impl Statement for DueSkipping {
+    const SQL: &'static str = DUE_SKIPPING;
+    type Row = DueColumns;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            2 => out.push_bind_param::<Timestamptz, _>(&self.now),
+            3 => out.push_bind_param::<Timestamptz, _>(&self.after.0),
+            4 => out.push_bind_param::<SqlUuid, _>(&self.after.1),
+            _ => out.push_bind_param::<BigInt, _>(&self.limit),
+        }
+    }
+}
+
+/// Locks holds that are over at `now`, those behind `after`, and skips what others have locked.
+pub(super) fn due_holds(
+    conn: &mut PgConnection,
+    event: EventId,
+    now: DateTime<Utc>,
+    after: Option<(DateTime<Utc>, OrderId)>,
+    limit: i64,
+) -> Result<Vec<Due>, DbError> {
+    let after = after.map_or((DateTime::UNIX_EPOCH, Uuid::nil()), |(at, id)| (at, id.uuid()));
+    let rows: Vec<(Uuid, DateTime<Utc>, Vec<i32>)> = Prepared(DueSkipping { event: event.uuid(), now, after, limit }).load(conn)?;
+    Ok(rows.into_iter().map(Due::from).collect())
+}
+
+struct DueWaiting {
+    event: Uuid,
+    now: DateTime<Utc>,
+    limit: i64,
+}
+
+impl Statement for DueWaiting {
+    const SQL: &'static str = DUE_WAITING;
+    type Row = DueColumns;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            2 => out.push_bind_param::<Timestamptz, _>(&self.now),
+            _ => out.push_bind_param::<BigInt, _>(&self.limit),
+        }
+    }
+}
+
+/// Locks holds that are over at `now`, and waits for those that others have locked.
+pub(super) fn due_holds_waiting(conn: &mut PgConnection, event: EventId, now: DateTime<Utc>, limit: i64) -> Result<Vec<Due>, DbError> {
+    let rows: Vec<(Uuid, DateTime<Utc>, Vec<i32>)> = Prepared(DueWaiting { event: event.uuid(), now, limit }).load(conn)?;
+    Ok(rows.into_iter().map(Due::from).collect())
+}
+
+/// Events that have a hold which is over at `now`.
+pub(super) fn events_with_due_holds(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<Vec<EventId>, DbError> {
+    use diesel::dsl::sql;
+    let rows: Vec<Uuid> = orders::table
+        .filter(sql::<diesel::sql_types::Bool>("status = 'HELD'").and(orders::expires_at.le(now)))
+        .select(orders::event_id)
+        .distinct()
+        .load(conn)?;
+    Ok(rows.into_iter().map(EventId::from).collect())
+}
+
+struct LockBuyers {
+    event: Uuid,
+    keys: Vec<String>,
+}
+
+impl Statement for LockBuyers {
+    const SQL: &'static str = LOCK_BUYERS;
+    type Row = diesel::sql_types::Untyped;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            _ => out.push_bind_param::<Array<Text>, _>(&self.keys),
+        }
+    }
+}
+
+pub(super) fn lock_buyers(conn: &mut PgConnection, event: EventId, keys: &[String]) -> Result<(), DbError> {
+    Prepared(LockBuyers { event: event.uuid(), keys: keys.to_vec() }).execute(conn)?;
+    Ok(())
+}
+
+struct BuyersHave {
+    event: Uuid,
+    keys: Vec<String>,
+    now: DateTime<Utc>,
+}
+
+impl Statement for BuyersHave {
+    const SQL: &'static str = BUYERS_HAVE;
+    type Row = (Text, BigInt);
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            2 => out.push_bind_param::<Array<Text>, _>(&self.keys),
+            _ => out.push_bind_param::<Timestamptz, _>(&self.now),
+        }
+    }
+}
+
+/// How many tickets each of these buyers has, held and bought; one who has none is absent.
+pub(super) fn buyers_have(
+    conn: &mut PgConnection,
+    event: EventId,
+    keys: &[String],
+    now: DateTime<Utc>,
+) -> Result<HashMap<String, i64>, DbError> {
+    let rows: Vec<(String, i64)> = Prepared(BuyersHave { event: event.uuid(), keys: keys.to_vec(), now }).load(conn)?;
+    Ok(rows.into_iter().collect())
+}
+
+/// A page of an event's orders that have no buyer's key, locked, with their buyers' addresses.
+pub(super) fn orders_without_key(
+    conn: &mut PgConnection,
+    event: EventId,
+    after: Option<OrderId>,
+    limit: i64,
+) -> Result<Vec<(OrderId, String)>, DbError> {
+    let rows: Vec<(Uuid, String)> = orders::table
+        .filter(orders::event_id.eq(event.uuid()).and(orders::buyer_key.is_null()))
+        .filter(orders::id.gt(after.map_or(Uuid::nil(), OrderId::uuid)))
+        .order((orders::event_id, orders::id))
+        .limit(limit)
+        .select((orders::id, orders::buyer_email))
+        .for_update()
+        .load(conn)?;
+    Ok(rows.into_iter().map(|(id, email)| (id.into(), email)).collect())
+}
+
+const SET_BUYER_KEYS: &str = "UPDATE orders SET buyer_key = keyed.key FROM unnest($2, $3) AS keyed (id, key) \
+     WHERE orders.event_id = $1 AND orders.id = keyed.id";
+
+pub(super) fn set_buyer_keys(conn: &mut PgConnection, event: EventId, keys: &[(OrderId, String)]) -> Result<(), DbError> {
+    sql_query(SET_BUYER_KEYS)
+        .bind::<SqlUuid, _>(event.uuid())
+        .bind::<Array<SqlUuid>, _>(keys.iter().map(|(id, _)| id.uuid()).collect::<Vec<_>>())
+        .bind::<Array<Text>, _>(keys.iter().map(|(_, key)| key).collect::<Vec<_>>())
+        .execute(conn)?;
+    Ok(())
+}
+
+/// Each entry gets the number behind the last one of its order, which is locked.
+const INSERT_HISTORY: &str = "INSERT INTO order_history (event_id, order_id, number, at, actor_kind, actor_name, change, positions) \
+     SELECT $1, new.order_id, coalesce((SELECT max(number) FROM order_history h WHERE h.event_id = $1 AND h.order_id = new.order_id), 0) + 1, \
+       $2, $3, $4, new.change, new.positions::integer[] FROM unnest($5, $6, $7) AS new (order_id, change, positions)";
+
+pub(super) fn insert_history(
+    conn: &mut PgConnection,
+    event: EventId,
+    now: DateTime<Utc>,
+    actor: &Actor,
+    happenings: &[Happening<'_>],
+) -> Result<(), DbError> {
+    sql_query(INSERT_HISTORY)
+        .bind::<SqlUuid, _>(event.uuid())
+        .bind::<Timestamptz, _>(now)
+        .bind::<Text, _>(actor.kind())
+        .bind::<Nullable<Text>, _>(actor.name())
+        .bind::<Array<SqlUuid>, _>(happenings.iter().map(|happening| happening.order.uuid()).collect::<Vec<_>>())
+        .bind::<Array<Text>, _>(happenings.iter().map(|happening| happening.what.column()).collect::<Vec<_>>())
+        .bind::<Array<Text>, _>(happenings.iter().map(|happening| array_literal(happening.positions)).collect::<Vec<_>>())
+        .execute(conn)?;
+    Ok(())
+}
+
+type HistoryRow = (DateTime<Utc>, String, Option<String>, String, Vec<Option<i32>>);
+
+pub(super) fn history(conn: &mut PgConnection, event: EventId, order: OrderId) -> Result<Vec<HistoryEntry>, DbError> {
+    let rows: Vec<HistoryRow> = order_history::table
+        .filter(order_history::event_id.eq(event.uuid()).and(order_history::order_id.eq(order.uuid())))
+        .order(order_history::number)
+        .select((order_history::at, order_history::actor_kind, order_history::actor_name, order_history::change, order_history::positions))
+        .load(conn)?;
+    rows.into_iter()
+        .map(|(at, kind, name, change, positions)| {
+            let unreadable = |what: &str| DbError::unreadable(format!("history of order {order}: unknown {what}"));
+            let actor = Actor::of(&kind, name).ok_or_else(|| unreadable("actor"))?;
+            let what = What::of(&change).ok_or_else(|| unreadable("change"))?;
+            let positions: Vec<i32> = positions.into_iter().flatten().collect();
+            Ok(HistoryEntry { at, actor: Some(actor), what, quantity: positions.len(), positions })
+        })
+        .collect()
 }
 
 pub(super) fn orders(

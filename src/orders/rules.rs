@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{OrderError, OrderLine};
 use crate::{
     email::{self, Email},
-    events::{Programme, Selling},
+    events::{Event, Programme, Selling},
     ids::TicketTypeId,
     input::{FieldErrors, line_of_text},
     inventory::Ticket,
@@ -21,6 +21,35 @@ pub const LINES_MAX: usize = 100;
 pub const KEY_MAX: usize = 255;
 /// What a quantity must be, for the messages of every form and call.
 pub const QUANTITY_EXPECTED: &str = "must be a whole number, 1 or more";
+
+/// For how long tickets may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldLimits {
+    /// Seconds of a hold that does not say.
+    pub usual_secs: u32,
+    /// Most seconds that one may ask for.
+    pub secs_max: u32,
+}
+
+impl Default for HoldLimits {
+    fn default() -> Self {
+        Self { usual_secs: 600, secs_max: 3_600 }
+    }
+}
+
+impl HoldLimits {
+    /// The time of a hold of so many seconds.
+    ///
+    /// # Errors
+    /// `ttl_seconds` is not from 1 to the most that is allowed.
+    pub fn ttl(&self, asked_secs: Option<i64>) -> Result<TimeDelta, FieldErrors> {
+        let secs = asked_secs.unwrap_or_else(|| self.usual_secs.min(self.secs_max).into());
+        if (1..=i64::from(self.secs_max)).contains(&secs) {
+            return Ok(TimeDelta::seconds(secs));
+        }
+        Err(FieldErrors::one("ttl_seconds", format!("must be a whole number of seconds from 1 to {}", self.secs_max)))
+    }
+}
 
 /// A purchase as somebody sent it: nothing is checked yet, and what is absent is `None`.
 #[derive(Clone, Debug, Default)]
@@ -142,20 +171,53 @@ impl Agreement {
 /// # Errors
 /// [`OrderError`]: the sale is not open, a ticket type is unknown, the order is too large.
 pub fn agree(programme: &Programme, purchase: &Purchase, now: DateTime<Utc>) -> Result<Agreement, OrderError> {
-    match programme.event.selling(now) {
-        Selling::Open => {}
-        Selling::NotYet(opens_at) => return Err(OrderError::SalesNotOpen { opens_at, paused: false }),
-        Selling::Paused => return Err(OrderError::SalesNotOpen { opens_at: None, paused: true }),
-        Selling::Closed => return Err(OrderError::SalesClosed { cancelled: false }),
-        Selling::Cancelled => return Err(OrderError::SalesClosed { cancelled: true }),
-    }
+    may_sell(programme, std::iter::empty(), now)?;
     let lines = agreed_lines(programme, purchase)?;
+    may_sell(programme, lines.iter().map(|line| line.code.as_str()), now)?;
     let agreement = Agreement { lines, accept_fewer: purchase.accept_fewer };
     let (requested, limit) = (agreement.quantity(), i64::from(programme.event.max_per_order));
     if requested > limit {
         return Err(OrderError::LimitExceeded { limit, requested });
     }
     Ok(agreement)
+}
+
+/// Decides whether an event and these ticket types of it, by code, sell at `now`.
+///
+/// # Errors
+/// [`OrderError::SalesNotOpen`], [`OrderError::SalesClosed`]; they name the ticket type if it is not the event.
+pub fn may_sell<'c>(programme: &Programme, codes: impl Iterator<Item = &'c str>, now: DateTime<Utc>) -> Result<(), OrderError> {
+    let of_event = programme.event.selling(now);
+    is_open(of_event, None)?;
+    for ticket_type in codes.filter_map(|code| programme.ticket_type(code)) {
+        is_open(ticket_type.selling(of_event, now), Some(&ticket_type.code))?;
+    }
+    Ok(())
+}
+
+fn is_open(selling: Selling, ticket_type: Option<&str>) -> Result<(), OrderError> {
+    let ticket_type = ticket_type.map(str::to_owned);
+    match selling {
+        Selling::Open => Ok(()),
+        Selling::NotYet(opens_at) => Err(OrderError::SalesNotOpen { opens_at, paused: false, ticket_type }),
+        Selling::Paused => Err(OrderError::SalesNotOpen { opens_at: None, paused: true, ticket_type }),
+        Selling::Closed => Err(OrderError::SalesClosed { cancelled: false, ticket_type }),
+        Selling::Cancelled => Err(OrderError::SalesClosed { cancelled: true, ticket_type }),
+    }
+}
+
+/// Decides whether tickets that were bought may be given back at `now`.
+///
+/// # Errors
+/// [`OrderError::EventBegun`]; for a buyer also [`OrderError::CancelNotAllowed`]: only as long as the event lets them.
+pub fn may_cancel(event: &Event, by_buyer: bool, now: DateTime<Utc>) -> Result<(), OrderError> {
+    if event.has_begun(now) {
+        return Err(OrderError::EventBegun);
+    }
+    if by_buyer && event.buyers_cancel_until.is_none_or(|until| now >= until) {
+        return Err(OrderError::CancelNotAllowed { until: event.buyers_cancel_until });
+    }
+    Ok(())
 }
 
 fn agreed_lines(programme: &Programme, purchase: &Purchase) -> Result<Vec<AgreedLine>, OrderError> {
@@ -242,7 +304,7 @@ mod tests {
 
     fn shelf(stock: &[(TicketTypeId, i32)]) -> Shelf {
         let tickets = |ticket_type, count| {
-            (1..=count).map(|position| Ticket { position, ticket_type, place: Place::default(), code: None }).collect()
+            (1..=count).map(|position| Ticket { position, ticket_type, place: Place::default(), code: None, used_at: None }).collect()
         };
         stock.iter().map(|(ticket_type, count)| (*ticket_type, tickets(*ticket_type, *count))).collect()
     }
@@ -309,6 +371,16 @@ mod tests {
         let agreement = agreement(&[(a, 2)]);
         let lines = order_lines(&agreement, &deal(&agreement, &mut shelf(&[(a, 2)]), false).unwrap());
         assert_eq!(total_minor(&lines), Some(6_800));
+    }
+
+    #[test]
+    fn a_hold_is_as_long_as_asked_within_bounds() {
+        let limits = HoldLimits { usual_secs: 600, secs_max: 900 };
+        assert_eq!(limits.ttl(None), Ok(TimeDelta::seconds(600)));
+        assert_eq!(limits.ttl(Some(900)), Ok(TimeDelta::seconds(900)));
+        for wrong in [0, -1, 901, i64::MAX] {
+            assert!(limits.ttl(Some(wrong)).unwrap_err().of("ttl_seconds").is_some(), "{wrong}");
+        }
     }
 
     #[test]

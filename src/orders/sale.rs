@@ -1,12 +1,13 @@
 //! The sale: a batch of purchases of one event in one transaction.
 //!
-//! The statements of a sale, in this order: the event and its types; the orders that these keys have already; the claim of each
-//! type, in the order of the types' ids; the new orders; the tickets. The order is the lock order: tickets by (type, position) before
-//! keys, and no statement after the keys waits for anybody.
+//! The statements of a sale, in this order: the event and its types; the orders that these keys have already; where the event limits what
+//! one buyer may have, the buyers; the claim of each type, in the order of the types' ids; the new orders; the tickets. The order is the
+//! lock order, and no statement after the keys waits for anybody.
 //!
 //! A batch goes through two passes. The first *skips* rows that others have locked, so that nobody waits for anybody. Whoever it
 //! leaves short goes through a second transaction that *waits* for those rows, for a bounded time, and is therefore exact. The second
-//! pass starts with no locks: waiting for tickets of one type while keeping those of another is how two baskets deadlock.
+//! pass starts with no locks: waiting for tickets of one type while keeping those of another is how two baskets deadlock. Before it claims,
+//! it ends the holds that are over.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +20,9 @@ use chrono::{DateTime, Utc};
 use diesel::PgConnection;
 
 use super::{
-    Caller, IdempotencyKey, Order, OrderError, OrderStatus, Placed, Request, Short, Shortage, queries,
+    Caller, IdempotencyKey, Order, OrderError, OrderStatus, Placed, Request, Short, Shortage, expiry,
+    limits::Allowances,
+    queries,
     rules::{self, Agreement, Shelf},
     type_codes,
 };
@@ -29,7 +32,7 @@ use crate::{
     ids::{EventId, OrderId, TicketTypeId, new_access_key, new_ticket_code},
     inventory::{
         self, Ticket,
-        claim::{self, LowWater, Pass, Sold},
+        claim::{self, Held, LowWater, Pass, Sold},
     },
 };
 
@@ -55,6 +58,12 @@ pub type Outcome = Result<Placed, OrderError>;
 pub(super) struct Entry {
     pub(super) id: OrderId,
     pub(super) request: Request,
+}
+
+impl Entry {
+    fn email(&self) -> &str {
+        self.request.purchase.buyer_email.as_str()
+    }
 }
 
 /// What one pass found for one purchase.
@@ -93,7 +102,7 @@ pub(super) fn skipping_pass<T: DerefMut<Target = LowWater>>(
 ) -> Result<Vec<Verdict>, DbError> {
     let passed = transaction(conn, |conn| pass(conn, terms, entries, Pass::Skip, Some(turn())))?;
     if let Some((event, tickets)) = &passed.given_back {
-        turn().lower_all(*event, tickets);
+        turn().lower(*event, tickets);
     }
     Ok(passed.verdicts)
 }
@@ -158,6 +167,15 @@ struct Deal<'a> {
     tickets: Vec<Ticket>,
 }
 
+/// What became of those whom the rules allow.
+struct Dealt<'a> {
+    deals: Vec<Deal<'a>>,
+    /// Those for whom too few were there.
+    short: Vec<(usize, Agreement)>,
+    /// Those who would have more than a buyer may, and how much that is.
+    over: Vec<(usize, OrderError)>,
+}
+
 impl<'a> Batch<'a> {
     fn new(programme: &'a Programme, entries: &'a [&'a Entry], terms: Terms<'a>, pass: Pass) -> Self {
         let mut seen: HashMap<(Caller, &str), usize> = HashMap::new();
@@ -176,17 +194,23 @@ impl<'a> Batch<'a> {
         self.answer_known_keys(conn)?;
         let mut agreed = self.agree();
         let event = self.programme.event.id;
+        if self.pass == Pass::Wait && !agreed.is_empty() {
+            expiry::expire_rest(conn, event, self.terms.now)?;
+        }
+        let emails = agreed.iter().filter_map(|(place, _)| self.entries.get(*place)).map(|entry| entry.email());
+        let mut allowances = Allowances::lock(conn, &self.programme.event, self.terms.now, emails)?;
         let mut shelf = self.claim(conn, &agreed, marks.as_deref().unwrap_or(&LowWater::default()))?;
         if self.may_be_stored() {
             // The try before may have ended while the claim waited for its tickets.
             self.answer_known_ids(conn)?;
             agreed.retain(|(place, _)| self.is_open(*place));
         }
-        let (deals, short) = self.deal(agreed, &mut shelf);
+        let Dealt { deals, short, over } = self.deal(agreed, &mut shelf, &mut allowances);
         if let Some(mut marks) = marks {
             marks.raise(LowWater::after(event, &deals_and_rest(&deals, &shelf)));
         }
         let given_back = self.store(conn, deals)?;
+        self.settle_over(conn, over)?;
         self.settle_short(conn, &short, &shelf)?;
         self.answer_doubles();
         let verdicts = self.verdicts.into_iter().map(|verdict| verdict.unwrap_or(Verdict::LookAgain)).collect();
@@ -289,31 +313,38 @@ impl<'a> Batch<'a> {
         Ok(shelf)
     }
 
-    /// Deals the claimed tickets out in the order of arrival; returns who got theirs, and who was short.
-    fn deal(&self, agreed: Vec<(usize, Agreement)>, shelf: &mut Shelf) -> (Vec<Deal<'a>>, Vec<(usize, Agreement)>) {
-        let (mut deals, mut short) = (Vec::with_capacity(agreed.len()), Vec::new());
+    /// Deals the claimed tickets out in the order of arrival.
+    fn deal(&self, agreed: Vec<(usize, Agreement)>, shelf: &mut Shelf, allowances: &mut Allowances) -> Dealt<'a> {
+        let mut dealt = Dealt { deals: Vec::with_capacity(agreed.len()), short: Vec::new(), over: Vec::new() };
         for (place, agreement) in agreed {
+            let Some(entry) = self.entries.get(place) else { continue };
             // Fewer is for those whom the waiting pass leaves short: rows that others have locked may yet be free.
             let fewer = agreement.accept_fewer && self.pass == Pass::Wait;
-            let dealt = rules::deal(&agreement, shelf, fewer);
-            match (dealt, self.entries.get(place)) {
-                (Some(tickets), Some(entry)) => deals.push(self.strike(place, entry, &agreement, tickets)),
-                _ => short.push((place, agreement)),
+            if let Err(error) = allowances.check(entry.email(), agreement.quantity()) {
+                dealt.over.push((place, error));
+            } else if let Some(tickets) = rules::deal(&agreement, shelf, fewer) {
+                allowances.note(entry.email(), i64::try_from(tickets.len()).unwrap_or(i64::MAX));
+                dealt.deals.push(self.strike(place, entry, &agreement, tickets));
+            } else {
+                dealt.short.push((place, agreement));
             }
         }
-        (deals, short)
+        dealt
     }
 
     fn strike(&self, place: usize, entry: &'a Entry, agreement: &Agreement, mut tickets: Vec<Ticket>) -> Deal<'a> {
-        for ticket in &mut tickets {
-            ticket.code = Some(new_ticket_code(ticket.position));
+        let expires_at = entry.request.taking.hold(&self.programme.event).map(|time| self.terms.now + time);
+        if expires_at.is_none() {
+            for ticket in &mut tickets {
+                ticket.code = Some(new_ticket_code(ticket.position));
+            }
         }
         tickets.sort_by_key(|ticket| ticket.position);
         let lines = rules::order_lines(agreement, &tickets);
         let purchase = &entry.request.purchase;
         let order = Order {
             id: entry.id,
-            status: OrderStatus::Sold,
+            status: if expires_at.is_some() { OrderStatus::Held } else { OrderStatus::Sold },
             buyer_name: purchase.buyer_name.clone(),
             buyer_email: purchase.buyer_email.as_str().to_owned(),
             positions: tickets.iter().map(|ticket| ticket.position).collect(),
@@ -324,13 +355,15 @@ impl<'a> Batch<'a> {
             currency: self.programme.event.currency,
             caller: entry.request.caller,
             access_key: new_access_key(),
-            expires_at: None,
+            cancelled_quantity: 0,
+            expires_at,
             created_at: self.terms.now,
         };
         Deal { place, key: entry.request.key.as_ref(), order, tickets }
     }
 
-    /// Stores the orders and marks their tickets. An order whose key was stored meanwhile by another transaction is answered with that one; its own tickets were locked and not marked, so they are free again, and are returned.
+    /// Stores the orders and marks their tickets. An order whose key was stored meanwhile by another transaction is answered with that
+    /// one; its own tickets were locked and not marked, so they are free again, and are returned.
     fn store(&mut self, conn: &mut PgConnection, mut deals: Vec<Deal<'a>>) -> Result<Vec<Ticket>, DbError> {
         if deals.is_empty() {
             return Ok(Vec::new());
@@ -338,14 +371,17 @@ impl<'a> Batch<'a> {
         // By key, so that two batches with the same keys wait for each other in one order.
         deals.sort_by(|left, right| left.key.map(|key| &key.key).cmp(&right.key.map(|key| &key.key)));
         let rows: Vec<(&Order, Option<&IdempotencyKey>)> = deals.iter().map(|deal| (&deal.order, deal.key)).collect();
-        let stored = queries::insert_orders(conn, self.programme.event.id, &rows)?;
+        let stored = queries::insert_orders(conn, &self.programme.event, &rows)?;
         let (kept, lost): (Vec<Deal<'_>>, Vec<Deal<'_>>) = deals.into_iter().partition(|deal| stored.contains(&deal.order.id));
-        let sold: Vec<Sold> = kept
-            .iter()
-            .flat_map(|deal| deal.tickets.iter().map(|ticket| (deal.order.id, ticket)))
-            .map(|(order, ticket)| Sold { position: ticket.position, order, code: ticket.code.clone().unwrap_or_default() })
-            .collect();
-        claim::take(conn, self.programme.event.id, sold)?;
+        let (mut sold, mut held) = (Vec::new(), Vec::new());
+        for (order, ticket) in kept.iter().flat_map(|deal| deal.tickets.iter().map(|ticket| (&deal.order, ticket))) {
+            let (position, order_id) = (ticket.position, order.id);
+            match order.expires_at {
+                None => sold.push(Sold { position, order: order_id, code: ticket.code.clone().unwrap_or_default() }),
+                Some(until) => held.push(Held { position, order: order_id, until }),
+            }
+        }
+        claim::take(conn, self.programme.event.id, sold, held)?;
         let type_codes = type_codes(self.programme);
         for deal in kept {
             let placed = Placed { order: deal.order, tickets: deal.tickets, type_codes: Arc::clone(&type_codes) };
@@ -355,6 +391,21 @@ impl<'a> Batch<'a> {
             self.answer_known_keys(conn)?;
         }
         Ok(lost.into_iter().flat_map(|deal| deal.tickets).collect())
+    }
+
+    /// Tells those who would have more than the event allows them. What they have may be the order of this very request, sent twice: then
+    /// that is the answer.
+    fn settle_over(&mut self, conn: &mut PgConnection, over: Vec<(usize, OrderError)>) -> Result<(), DbError> {
+        if over.is_empty() {
+            return Ok(());
+        }
+        self.answer_known_keys(conn)?;
+        for (place, error) in over {
+            if self.is_open(place) {
+                self.settle(place, Err(error));
+            }
+        }
+        Ok(())
     }
 
     /// Says what is left to those who were short. After the skipping pass nothing is certain yet.

@@ -14,5 +14,26 @@ pub const SALE_SESSION: &str =
 /// The condition on the key is what matches the partial unique index.
 pub const BY_KEYS: &str = "SELECT found.* FROM unnest($2, $3) AS wanted (scope, key) CROSS JOIN LATERAL (\
        SELECT id, status, buyer_name, buyer_email, items, positions, quantity, requested_quantity, total_minor, currency, partner_id, \
-         access_key, idempotency_scope, idempotency_key, request_hash, expires_at, created_at FROM orders \
+         access_key, idempotency_scope, idempotency_key, request_hash, expires_at, cancelled_quantity, created_at FROM orders \
        WHERE event_id = $1 AND idempotency_key IS NOT NULL AND idempotency_scope = wanted.scope AND idempotency_key = wanted.key LIMIT 1) AS found";
+
+/// Locks holds that are over, behind `($3, $4)` in the order of their deadlines, and leaves out what others have locked. The status is a
+/// literal, so that a plan for any values can use the partial index `orders_held`.
+pub const DUE_SKIPPING: &str = "SELECT id, expires_at, positions FROM orders \
+     WHERE event_id = $1 AND status = 'HELD' AND expires_at <= $2 AND (expires_at, id) > ($3, $4) \
+     ORDER BY event_id, expires_at, id LIMIT $5 FOR UPDATE SKIP LOCKED";
+
+/// The same, in the order of their ids as the lock order has it, and waits for those that others have locked. One that was confirmed
+/// meanwhile fails the condition when PostgreSQL checks it again.
+pub const DUE_WAITING: &str = "SELECT id, expires_at, positions FROM orders \
+     WHERE event_id = $1 AND status = 'HELD' AND expires_at <= $2 ORDER BY event_id, id LIMIT $3 FOR UPDATE";
+
+/// Locks the rows of these buyers, in their order, and makes those that are not there yet. A row that is there is locked by the conflict and,
+/// since the condition fails, not written.
+pub const LOCK_BUYERS: &str = "INSERT INTO buyers (event_id, buyer_key) SELECT $1, wanted.key FROM unnest($2) AS wanted (key) ORDER BY wanted.key \
+     ON CONFLICT (event_id, buyer_key) DO UPDATE SET buyer_key = excluded.buyer_key WHERE false";
+
+/// What these buyers have: bought, or held and not over at `$3`.
+pub const BUYERS_HAVE: &str = "SELECT buyer_key, sum(quantity)::bigint AS has FROM orders \
+     WHERE event_id = $1 AND buyer_key IS NOT NULL AND buyer_key = ANY ($2) \
+       AND (status = 'SOLD' OR (status = 'HELD' AND expires_at > $3)) GROUP BY buyer_key";

@@ -90,6 +90,14 @@ impl Problem {
         self
     }
 
+    /// The member, if there is a value for it.
+    fn maybe(self, name: &str, value: Option<String>) -> Self {
+        match value {
+            Some(value) => self.member(name, value),
+            None => self,
+        }
+    }
+
     fn retry_after(mut self, secs: u32) -> Self {
         self.retry_after_secs = Some(secs);
         self
@@ -176,6 +184,7 @@ impl From<EventError> for Problem {
     fn from(error: EventError) -> Self {
         match error {
             EventError::NotFound(slug) => Self::not_found(format!("There is no event {slug:?}.")),
+            EventError::TypeNotFound(code) => Self::not_found(format!("The event has no ticket type {code:?}.")),
             EventError::Invalid(errors) => Self::invalid(&errors),
             EventError::Db(error) => error.into(),
         }
@@ -220,19 +229,45 @@ impl From<OrderError> for Problem {
             OrderError::EventNotFound(slug) => Self::not_found(format!("There is no event {slug:?}.")),
             OrderError::NotFound => Self::not_found("There is no such order."),
             OrderError::Invalid(errors) => Self::invalid(&errors),
-            OrderError::SalesNotOpen { opens_at: Some(opens_at), .. } => {
-                let opens_at = super::api::wire::timestamp(opens_at);
-                conflict("sales_not_open", format!("The sale opens at {opens_at}.")).member("opens_at", opens_at)
+            OrderError::SalesNotOpen { opens_at, paused, ticket_type } => {
+                let sale = ticket_type.as_ref().map_or("The sale".to_owned(), |code| format!("The sale of {code}"));
+                let opens_at = opens_at.map(super::api::wire::timestamp);
+                let detail = match (&opens_at, paused) {
+                    (Some(opens_at), _) => format!("{sale} opens at {opens_at}."),
+                    (None, true) => format!("{sale} is paused."),
+                    (None, false) => format!("{sale} has not begun."),
+                };
+                conflict("sales_not_open", detail).maybe("opens_at", opens_at).maybe("ticket_type", ticket_type)
             }
-            OrderError::SalesNotOpen { paused: true, .. } => conflict("sales_not_open", "The sale is paused.".to_owned()),
-            OrderError::SalesNotOpen { .. } => conflict("sales_not_open", "The sale has not begun.".to_owned()),
-            OrderError::SalesClosed { cancelled: true } => conflict("sales_closed", "The event was cancelled.".to_owned()),
-            OrderError::SalesClosed { cancelled: false } => conflict("sales_closed", "The sale is over.".to_owned()),
+            OrderError::SalesClosed { cancelled: true, .. } => conflict("sales_closed", "The event was cancelled.".to_owned()),
+            OrderError::SalesClosed { cancelled: false, ticket_type } => {
+                let sale = ticket_type.as_ref().map_or("The sale".to_owned(), |code| format!("The sale of {code}"));
+                conflict("sales_closed", format!("{sale} is over.")).maybe("ticket_type", ticket_type)
+            }
             OrderError::LimitExceeded { limit, requested } => {
                 conflict("limit_exceeded", format!("An order may have at most {limit} tickets; {requested} were asked for."))
                     .member("limit", limit)
                     .member("requested", requested)
             }
+            OrderError::BuyerLimitExceeded { limit, has, requested } => {
+                let detail =
+                    format!("A buyer may have at most {limit} tickets of this event, and has {has}; {requested} more were asked for.");
+                conflict("limit_exceeded", detail).member("limit", limit).member("has", has).member("requested", requested)
+            }
+            OrderError::HoldExpired => {
+                Self::new(StatusCode::GONE, "hold_expired", "The hold ran out, and too few tickets are left: nothing was bought.")
+            }
+            OrderError::Cancelled => conflict("order_cancelled", "The order was cancelled: make a new one.".to_owned()),
+            OrderError::EventBegun => conflict("event_begun", "The event has begun: its tickets are not taken back.".to_owned()),
+            OrderError::CancelNotAllowed { .. } => conflict(
+                "cancel_not_allowed",
+                "The organiser does not take this event's tickets back from buyers, or no longer.".to_owned(),
+            ),
+            OrderError::TicketUsed { position, at } => {
+                let at = super::api::wire::timestamp(at);
+                conflict("ticket_used", format!("The ticket was used at {at}.")).member("position", position).member("used_at", at)
+            }
+            OrderError::TicketNotFound => Self::not_found("No ticket that is sold for this event has that code."),
             OrderError::Short(short, shortages) => shortage(short, &shortages),
             OrderError::KeyReused => key_reused(),
             OrderError::KeyInProgress => conflict(

@@ -20,8 +20,13 @@ pub fn configure(config: &mut ServiceConfig) {
                 .service(resource("/events/{slug}").route(read().to(api::events::show)).route(web::patch().to(api::events::update)))
                 .service(resource("/events/{slug}/availability").route(read().to(api::events::availability)))
                 .service(resource("/events/{slug}/ticket-types").route(post().to(api::events::add_ticket_type)))
+                .service(resource("/events/{slug}/ticket-types/{code}").route(web::patch().to(api::events::update_ticket_type)))
                 .service(resource("/events/{slug}/inventory").route(post().to(api::inventory::load)))
+                .service(resource("/events/{slug}/holds").route(post().to(api::orders::hold)))
                 .service(resource("/events/{slug}/orders/{id}").route(read().to(api::orders::show)))
+                .service(resource("/events/{slug}/orders/{id}/confirm").route(post().to(api::orders::confirm)))
+                .service(resource("/events/{slug}/orders/{id}/cancel").route(post().to(api::orders::cancel)))
+                .service(resource("/events/{slug}/tickets/{code}/use").route(post().to(api::orders::use_ticket)))
                 .default_service(web::to(api::not_found)),
         )
         .service(
@@ -35,7 +40,17 @@ pub fn configure(config: &mut ServiceConfig) {
                 .service(
                     resource("/events/{slug}/orders").route(read().to(pages::orders::to_event)).route(post().to(pages::orders::create)),
                 )
-                .service(resource("/events/{slug}/orders/{id}").route(read().to(pages::orders::show)))
+                .service(resource("/events/{slug}/orders/{id}").route(read().to(pages::order::show)))
+                .service(
+                    resource("/events/{slug}/orders/{id}/confirm")
+                        .route(read().to(pages::order::to_event))
+                        .route(post().to(pages::order::confirm)),
+                )
+                .service(
+                    resource("/events/{slug}/orders/{id}/cancel")
+                        .route(read().to(pages::order::to_event))
+                        .route(post().to(pages::order::cancel)),
+                )
                 .service(resource("/admin").route(read().to(pages::admin::home)))
                 .service(resource("/admin/setup").route(read().to(pages::login::setup_form)).route(post().to(pages::login::set_up)))
                 .service(resource("/admin/login").route(read().to(pages::login::form)).route(post().to(pages::login::log_in)))
@@ -52,6 +67,17 @@ pub fn configure(config: &mut ServiceConfig) {
                     resource("/admin/events/{slug}/ticket-types")
                         .route(read().to(pages::admin::to_event))
                         .route(post().to(pages::admin::add_ticket_type)),
+                )
+                .service(
+                    resource("/admin/events/{slug}/ticket-types/{code}")
+                        .route(read().to(pages::admin::edit_ticket_type))
+                        .route(post().to(pages::admin::update_ticket_type)),
+                )
+                .service(resource("/admin/events/{slug}/orders/{id}").route(read().to(pages::admin_order::show)))
+                .service(
+                    resource("/admin/events/{slug}/orders/{id}/cancel")
+                        .route(read().to(pages::admin_order::to_order))
+                        .route(post().to(pages::admin_order::cancel)),
                 )
                 .service(
                     resource("/admin/events/{slug}/inventory")

@@ -12,7 +12,7 @@ use crate::{
     db::DbError,
     events::{self, EventError, EventInput, TicketTypeInput},
     inventory::{self, Load, LoadedBy, Stock},
-    orders::{Caller, Desk, LineInput, OrderError, PurchaseInput, Request, SaleLimits},
+    orders::{Caller, Desk, LineInput, OrderError, PurchaseInput, Request, SaleLimits, Taking},
 };
 
 const SLUG: &str = "bench";
@@ -27,8 +27,8 @@ pub(super) fn open_event(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<
         ..EventInput::default()
     };
     events::create(conn, now, &event.parse().map_err(EventError::Invalid)?)?;
-    let standard = TicketTypeInput { code: Some(TICKET_TYPE.to_owned()), name: Some("Standard".to_owned()), price_minor: Some(4_500) };
-    events::add_ticket_type(conn, now, SLUG, &standard.parse().map_err(EventError::Invalid)?)?;
+    let standard = TicketTypeInput { code: Some(TICKET_TYPE.to_owned()), price_minor: Some(4_500), ..TicketTypeInput::default() };
+    events::add_ticket_type(conn, now, SLUG, &standard)?;
     Ok(())
 }
 
@@ -55,7 +55,8 @@ pub(super) fn sell(run: &Run<'_>) -> Result<Sale, ClaimError> {
         lines: vec![LineInput { ticket_type: Some(TICKET_TYPE.to_owned()), quantity: Some(TICKETS_PER_PURCHASE.into()) }],
         accept_fewer: false,
     };
-    let request = Request { purchase: purchase.parse().map_err(OrderError::Invalid)?, caller: Caller::Web, key: None };
+    let request =
+        Request { purchase: purchase.parse().map_err(OrderError::Invalid)?, caller: Caller::Web, key: None, taking: Taking::Sell };
     let desk = Desk::open(run.db, &Clock::system(), SaleLimits::default());
     let buyers = (0..run.clients).map(|_| DeskBuyer { desk: desk.clone(), request: request.clone() }).collect();
     let sale = clients::on_this_thread(buyers, run);

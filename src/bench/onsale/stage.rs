@@ -49,8 +49,8 @@ pub(super) fn prepare(conn: &mut PgConnection, now: DateTime<Utc>, plan: &Plan) 
         ..EventInput::default()
     };
     let event = input.parse().map_err(EventError::Invalid).and_then(|new| events::create(conn, now, &new))?;
-    let input = TicketTypeInput { code: Some(TICKET_TYPE.to_owned()), name: None, price_minor: Some(PRICE_MINOR) };
-    input.parse().map_err(EventError::Invalid).and_then(|new| events::add_ticket_type(conn, now, &slug, &new))?;
+    let input = TicketTypeInput { code: Some(TICKET_TYPE.to_owned()), price_minor: Some(PRICE_MINOR), ..TicketTypeInput::default() };
+    events::add_ticket_type(conn, now, &slug, &input)?;
     let mut left = i64::try_from(plan.tickets).unwrap_or(i64::MAX);
     while left > 0 {
         let quantity = left.min(LOAD_TICKETS_MAX);

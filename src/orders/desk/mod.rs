@@ -13,7 +13,8 @@
 //!                    queue → waiting pass → answers: the exact rest
 //! ```
 //!
-//! The waiting pass has a thread of its own, so that those who fit never wait for those who do not.
+//! Whoever is short is tried once more on the spot if there were holds that are over, whose tickets that brings back. The waiting pass has a
+//! thread of its own, so that those who fit never wait for those who do not.
 
 mod queue;
 mod seller;
@@ -37,16 +38,19 @@ use tokio::{
 };
 
 use super::{
-    OrderError, Request,
-    sale::{self, Entry, Outcome, SaleLimits, Verdict},
+    Changed, OrderError, Party, Request, Which, expiry, life,
+    sale::{self, Entry, Outcome, SaleLimits, Terms, Verdict},
     statements::SALE_SESSION,
 };
 use crate::{
     clock::Clock,
     db::{Db, DbError},
     events,
-    ids::OrderId,
-    inventory::claim::{LowWater, Pass},
+    ids::{EventId, OrderId},
+    inventory::{
+        Ticket,
+        claim::{LowWater, Pass},
+    },
 };
 
 /// Desks of one process. A second one works while the first waits for its commit, and more would only make the batches smaller.
@@ -67,12 +71,16 @@ pub struct Desk {
     /// Told when the desks are closed and somebody still waits.
     ended: Arc<Notify>,
     db: Db,
+    clock: Clock,
+    limits: SaleLimits,
 }
 
 /// One desk: its queue, and the threads that serve it.
 struct Counter {
     arrivals: Arc<Queue>,
     shorts: Arc<Queue>,
+    /// The marks of its events; whoever has their lock has the turn.
+    turn: Arc<Mutex<LowWater>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -105,7 +113,7 @@ impl Desk {
     #[must_use]
     pub fn open(db: &Db, clock: &Clock, limits: SaleLimits) -> Self {
         let counters = (0..DESKS).map(|number| Counter::open(number, db, clock, limits)).collect();
-        Self { counters, known: Arc::default(), ended: Arc::default(), db: db.clone() }
+        Self { counters, known: Arc::default(), ended: Arc::default(), db: db.clone(), clock: clock.clone(), limits }
     }
 
     /// Sells to one request, together with whatever else is queued.
@@ -135,6 +143,31 @@ impl Desk {
             Either::Left((Ok(Err(_dropped)), _)) => unknown("the desk ended without an answer"),
             Either::Left((Err(_elapsed), _)) => unknown("no answer in time"),
             Either::Right(_) => unknown("the server ends"),
+        }
+    }
+
+    /// Makes a hold a sale; see [`life::confirm`], whose errors these are.
+    pub async fn confirm(&self, slug: String, id: OrderId, party: Party) -> Result<Changed, OrderError> {
+        let (now, limits) = (self.clock.now(), self.limits);
+        self.db.run(move |conn| life::confirm(conn, now, limits, &slug, id, &party)).await
+    }
+
+    /// Gives tickets of an order back; see [`life::cancel`], whose errors these are. What comes back is claimed first from then on.
+    pub async fn cancel(&self, slug: String, id: OrderId, party: Party, which: Which) -> Result<Changed, OrderError> {
+        let (now, desk) = (self.clock.now(), self.clone());
+        let cancel = move |conn: &mut PgConnection| {
+            let changed = life::cancel(conn, now, &slug, id, &party, &which)?;
+            desk.note_returned(changed.programme.event.id, &changed.returned);
+            Ok(changed)
+        };
+        self.db.run(cancel).await
+    }
+
+    /// Lets the claims of an event begin with tickets that are on sale again. Without it they would be sold all the same, last.
+    pub fn note_returned(&self, event: EventId, returned: &[Ticket]) {
+        // Only one desk has marks of the event; to lower those that another does not have costs it nothing.
+        for counter in self.counters.iter().filter(|_| !returned.is_empty()) {
+            lock(&counter.turn).lower(event, returned);
         }
     }
 
@@ -191,9 +224,9 @@ impl Counter {
             spawn(format!("desk-{number}.{place}"), move || serve_arrivals(seller, &arrivals, &turn, &to_shorts))
         });
         let mut threads: Vec<_> = skipping.collect();
-        let (waiting, served) = (seller(), Arc::clone(&shorts));
-        threads.push(spawn(format!("desk-{number}.waiting"), move || serve_shorts(waiting, &served)));
-        Self { arrivals, shorts, threads: Mutex::new(threads.into_iter().flatten().collect()) }
+        let (waiting, served, marks) = (seller(), Arc::clone(&shorts), Arc::clone(&turn));
+        threads.push(spawn(format!("desk-{number}.waiting"), move || serve_shorts(waiting, &served, &marks)));
+        Self { arrivals, shorts, turn, threads: Mutex::new(threads.into_iter().flatten().collect()) }
     }
 }
 
@@ -232,9 +265,21 @@ fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, turn: &Mut
         let Some(Batch { slug, waiting }) = arrivals.take() else { continue };
         // A batch that has to be sold again waits for another turn.
         let mut my_turn = || held.take().unwrap_or_else(|| lock(turn));
-        let verdicts = seller.sell(&slug, &entries_of(&waiting), Pass::Skip, &mut |conn, terms, entries| {
+        let mut skipping = |conn: &mut PgConnection, terms: Terms<'_>, entries: &[&Entry]| {
             sale::skipping_pass(conn, terms, entries, &mut my_turn).inspect_err(|_| my_turn().forget())
-        });
+        };
+        let mut verdicts = seller.sell(&slug, &entries_of(&waiting), Pass::Skip, &mut skipping);
+        let short: Vec<usize> = short_of(&verdicts);
+        let wanted = short.iter().filter_map(|place| waiting.get(*place)).map(Waiting::quantity).sum();
+        if !short.is_empty() && end_holds(&mut seller, &slug, wanted, turn) {
+            let again: Vec<&Entry> = short.iter().filter_map(|place| waiting.get(*place)).map(|waiting| &waiting.entry).collect();
+            let anew = seller.sell(&slug, &again, Pass::Skip, &mut skipping);
+            for (place, verdict) in short.into_iter().zip(anew) {
+                if let Some(slot) = verdicts.get_mut(place) {
+                    *slot = verdict;
+                }
+            }
+        }
         drop(held);
         for (waiting, verdict) in waiting.into_iter().zip(verdicts) {
             match verdict {
@@ -252,10 +297,32 @@ fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, turn: &Mut
     }
 }
 
+/// Who of a batch was short.
+fn short_of(verdicts: &[Verdict]) -> Vec<usize> {
+    verdicts.iter().enumerate().filter(|(_, verdict)| matches!(verdict, Verdict::LookAgain)).map(|(place, _)| place).collect()
+}
+
+/// Ends holds of an event that are over, until `wanted` tickets are back; says whether any are.
+fn end_holds(seller: &mut Seller<PgConnection>, slug: &str, wanted: i64, marks: &Mutex<LowWater>) -> bool {
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    match seller.run(|conn, now| expiry::expire_due_of(conn, slug, now, wanted)) {
+        Ok((event, swept)) => {
+            lock(marks).lower(event, &swept.returned);
+            !swept.returned.is_empty()
+        }
+        Err(error) => {
+            // The waiting pass ends them too, and tells if it cannot.
+            tracing::warn!(%error, event = slug, "holds that are over could not be ended");
+            false
+        }
+    }
+}
+
 /// Gives those who were short the last word.
-fn serve_shorts(mut seller: Seller<PgConnection>, shorts: &Queue) {
+fn serve_shorts(mut seller: Seller<PgConnection>, shorts: &Queue, marks: &Mutex<LowWater>) {
     while shorts.wait() {
         let Some(Batch { slug, waiting }) = shorts.take() else { continue };
+        end_holds(&mut seller, &slug, i64::MAX, marks);
         let verdicts = seller.sell(&slug, &entries_of(&waiting), Pass::Wait, &mut |conn, terms, entries| {
             let outcomes = sale::waiting_pass(conn, terms, entries)?;
             Ok(outcomes.into_iter().map(|outcome| Verdict::Settled(Box::new(outcome))).collect())

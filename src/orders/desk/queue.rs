@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::{
         ids::OrderId,
-        orders::{Caller, LineInput, PurchaseInput, Request, sale::Entry},
+        orders::{Caller, LineInput, PurchaseInput, Request, Taking, sale::Entry},
     };
 
     fn waiting(slug: &str, quantity: i64) -> Waiting {
@@ -129,7 +129,7 @@ mod tests {
             lines: vec![LineInput { ticket_type: Some("standard".into()), quantity: Some(quantity) }],
             accept_fewer: false,
         };
-        let request = Request { purchase: input.parse().unwrap(), caller: Caller::Web, key: None };
+        let request = Request { purchase: input.parse().unwrap(), caller: Caller::Web, key: None, taking: Taking::Sell };
         Waiting { slug: slug.to_owned(), entry: Entry { id: OrderId::new(), request }, answer: oneshot::channel().0 }
     }
 

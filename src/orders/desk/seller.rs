@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use chrono::{DateTime, Utc};
+
 use super::super::{
     OrderError,
     sale::{Entry, SaleLimits, Terms, Verdict},
@@ -131,12 +133,18 @@ impl<C> Seller<C> {
     }
 
     fn attempt(&mut self, slug: &str, entries: &[&Entry], again: bool, run: &mut PassFn<'_, C>) -> Result<Vec<Verdict>, DbError> {
-        let terms = Terms { slug, now: self.clock.now(), limits: self.limits, again };
+        let limits = self.limits;
+        self.run(|conn, now| run(conn, Terms { slug, now, limits, again }, entries))
+    }
+
+    /// Runs something else on the connection; it is given the present moment.
+    pub(super) fn run<T>(&mut self, work: impl FnOnce(&mut C, DateTime<Utc>) -> Result<T, DbError>) -> Result<T, DbError> {
+        let now = self.clock.now();
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
             None => (self.connect)()?,
         };
-        let result = catch_unwind(AssertUnwindSafe(|| run(&mut conn, terms, entries)));
+        let result = catch_unwind(AssertUnwindSafe(|| work(&mut conn, now)));
         let result = result.unwrap_or_else(|_panic| Err(DbError::Panicked("in a batch of the desk".to_owned())));
         // A connection that saw a panic or broke is not used again; what it had locked, its end unlocks.
         if !matches!(result, Err(DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Panicked(_))) {
@@ -166,7 +174,7 @@ mod tests {
     use super::*;
     use crate::{
         ids::OrderId,
-        orders::{Caller, LineInput, PurchaseInput, Request},
+        orders::{Caller, LineInput, PurchaseInput, Request, Taking},
     };
 
     /// Number of the connection, from 1.
@@ -188,7 +196,7 @@ mod tests {
             lines: vec![LineInput { ticket_type: Some("standard".into()), quantity: Some(1) }],
             accept_fewer: false,
         };
-        let request = Request { purchase: input.parse().unwrap(), caller: Caller::Web, key: None };
+        let request = Request { purchase: input.parse().unwrap(), caller: Caller::Web, key: None, taking: Taking::Sell };
         (0..count).map(|_| Entry { id: OrderId::new(), request: request.clone() }).collect()
     }
 

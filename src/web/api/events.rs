@@ -13,8 +13,8 @@ use super::{
 use crate::{
     accounts::{Partner, Scope},
     app::App,
-    events::{self, Event, EventError, EventInput, Programme},
-    inventory,
+    events::{self, Event, EventError, EventInput, Programme, TicketTypeInput},
+    inventory, orders,
     web::{auth, error::Problem},
 };
 
@@ -90,7 +90,7 @@ pub(in crate::web) async fn update(
     let programme = app
         .db
         .run(move |conn| {
-            let event = events::update(conn, &slug, |input| body.apply(input))?;
+            let event = orders::change_event(conn, &slug, |input| body.apply(input))?;
             events::programme(conn, &event.slug)
         })
         .await?;
@@ -106,8 +106,24 @@ pub(in crate::web) async fn add_ticket_type(
 ) -> Result<HttpResponse, Problem> {
     auth::partner(&app, &request, Scope::Admin).await?;
     let body: TicketTypeBody = json_body(&app, &request, payload).await?;
-    let new = body.into_input().parse().map_err(|errors| Problem::invalid(&errors))?;
+    let mut input = TicketTypeInput::default();
+    body.apply(&mut input);
     let (now, slug) = (app.clock.now(), slug.into_inner());
-    let ticket_type = app.db.run(move |conn| events::add_ticket_type(conn, now, &slug, &new)).await?;
+    let ticket_type = app.db.run(move |conn| events::add_ticket_type(conn, now, &slug, &input)).await?;
     Ok(answer(StatusCode::CREATED, &TicketTypeJson::from(ticket_type)))
+}
+
+/// `PATCH /events/{slug}/ticket-types/{code}`: what is absent stays, what is null is cleared.
+pub(in crate::web) async fn update_ticket_type(
+    app: Data<App>,
+    request: HttpRequest,
+    path: Path<(String, String)>,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    auth::partner(&app, &request, Scope::Admin).await?;
+    let body: TicketTypeBody = json_body(&app, &request, payload).await?;
+    body.refuse_nulls().map_err(|errors| Problem::invalid(&errors))?;
+    let (slug, code) = path.into_inner();
+    let ticket_type = app.db.run(move |conn| events::update_ticket_type(conn, &slug, &code, |input| body.apply(input))).await?;
+    Ok(answer(StatusCode::OK, &TicketTypeJson::from(ticket_type)))
 }

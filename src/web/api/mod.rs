@@ -38,6 +38,18 @@ async fn json_body<T: DeserializeOwned>(app: &App, request: &HttpRequest, payloa
     body::json(&bytes)
 }
 
+/// The same where all of a body may be left out: no body is an empty object.
+async fn json_body_if_any<T: DeserializeOwned + Default>(app: &App, request: &HttpRequest, payload: Payload) -> Result<T, Problem> {
+    let bytes = body::read(payload, app.config.body_bytes_max, app.config.body_wait).await?;
+    if bytes.is_empty() {
+        return Ok(T::default());
+    }
+    if !body::is_type(request, "application/json") {
+        return Err(body::unsupported("application/json"));
+    }
+    body::json(&bytes)
+}
+
 /// The request's Idempotency-Key, if it has one. Of two, neither is taken: whoever sent them means one of them, and would retry with either.
 fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, Problem> {
     let wrong = |message: String| Problem::invalid(&FieldErrors::one("Idempotency-Key", message));

@@ -9,7 +9,7 @@ use crate::{
     events::{EventInput, Programme, TicketType, TicketTypeInput},
     input::FieldErrors,
     inventory::Left,
-    orders::{LineInput, Placed, PurchaseInput},
+    orders::{Changed, LineInput, OrderStatus, Placed, PurchaseInput},
 };
 
 /// A moment as the API writes it: RFC 3339 in UTC.
@@ -46,13 +46,16 @@ impl<'de> Deserialize<'de> for Whole {
     }
 }
 
-/// Body of `POST …/orders`.
+/// Body of `POST …/orders` and `POST …/holds`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OrderBody {
     buyer: Option<BuyerBody>,
     items: Option<Vec<ItemBody>>,
     accept_fewer: Option<bool>,
+    /// Of a hold only. Left out of what is hashed where it is absent, as it was before there were holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_seconds: Option<Whole>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -70,6 +73,11 @@ struct ItemBody {
 }
 
 impl OrderBody {
+    /// For how many seconds a hold is asked for.
+    pub(super) fn ttl_seconds(&self) -> Option<i64> {
+        self.ttl_seconds.map(|seconds| seconds.0)
+    }
+
     /// The same without the JSON, for the rules to check.
     pub(super) fn into_input(self) -> PurchaseInput {
         let buyer = self.buyer.unwrap_or_default();
@@ -96,7 +104,9 @@ pub(super) struct OrderJson {
     items: Vec<ItemJson>,
     tickets: Vec<TicketJson>,
     buyer: BuyerJson,
+    cancelled_quantity: i32,
     expires_at: Option<String>,
+    expires_in_seconds: Option<i64>,
     created_at: String,
 }
 
@@ -107,7 +117,7 @@ struct ItemJson {
     unit_price_minor: i64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct TicketJson {
     position: i32,
     ticket_type: Option<String>,
@@ -115,6 +125,7 @@ struct TicketJson {
     row: Option<String>,
     seat: Option<String>,
     code: Option<String>,
+    used_at: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,9 +135,13 @@ struct BuyerJson {
 }
 
 impl OrderJson {
-    /// The order as the API shows it.
-    pub(super) fn of(event: &str, placed: Placed) -> Self {
+    /// The order as the API shows it at `now`.
+    pub(super) fn of(event: &str, placed: Placed, now: DateTime<Utc>) -> Self {
         let Placed { order, tickets, type_codes } = placed;
+        let status = order.status_at(now);
+        // What became of the tickets of a hold that is over is not its buyer's any more, whether or not they were put back yet.
+        let tickets = if status == OrderStatus::Expired { Vec::new() } else { tickets };
+        let deadline = order.expires_at.filter(|_| matches!(status, OrderStatus::Held | OrderStatus::Expired));
         let item = |line: crate::orders::OrderLine| ItemJson {
             ticket_type: line.ticket_type,
             quantity: line.quantity,
@@ -139,11 +154,12 @@ impl OrderJson {
             row: ticket.place.row,
             seat: ticket.place.seat,
             code: ticket.code,
+            used_at: ticket.used_at.map(timestamp),
         };
         Self {
             id: order.id.to_string(),
             event: event.to_owned(),
-            status: order.status.name(),
+            status: status.name(),
             quantity: order.quantity,
             requested_quantity: order.requested_quantity,
             total_minor: order.total_minor,
@@ -151,9 +167,49 @@ impl OrderJson {
             items: order.lines.into_iter().map(item).collect(),
             tickets: tickets.into_iter().map(ticket).collect(),
             buyer: BuyerJson { name: order.buyer_name, email: order.buyer_email },
-            expires_at: order.expires_at.map(timestamp),
+            cancelled_quantity: order.cancelled_quantity,
+            expires_at: deadline.map(timestamp),
+            expires_in_seconds: deadline.filter(|_| status == OrderStatus::Held).map(|deadline| seconds_until(deadline, now)),
             created_at: timestamp(order.created_at),
         }
+    }
+}
+
+/// Whole seconds until `deadline`, begun ones counted: 0 only once it has passed.
+pub(crate) fn seconds_until(deadline: DateTime<Utc>, now: DateTime<Utc>) -> i64 {
+    let left = (deadline - now).num_milliseconds().max(0);
+    left / 1_000 + i64::from(left % 1_000 > 0)
+}
+
+/// Body of `POST …/orders/{id}/cancel`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CancelBody {
+    /// The tickets to give back; all of them, if absent.
+    pub(super) positions: Option<Vec<i32>>,
+}
+
+/// A body that has nothing to say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoBody {}
+
+/// A ticket that has just been used.
+#[derive(Debug, Serialize)]
+pub(super) struct UsedTicketJson {
+    event: String,
+    order: String,
+    #[serde(flatten)]
+    ticket: TicketJson,
+}
+
+impl UsedTicketJson {
+    /// The ticket at `position` of an order.
+    pub(super) fn of(changed: Changed, position: i32, now: DateTime<Utc>) -> Self {
+        let Changed { programme, placed, .. } = changed;
+        let order = OrderJson::of(&programme.event.slug, placed, now);
+        let ticket = order.tickets.into_iter().find(|ticket| ticket.position == position);
+        Self { event: order.event, order: order.id, ticket: ticket.unwrap_or_default() }
     }
 }
 
@@ -189,6 +245,12 @@ pub(super) struct EventBody {
     #[serde(default, deserialize_with = "given")]
     max_per_order: Option<Option<Whole>>,
     #[serde(default, deserialize_with = "given")]
+    max_per_buyer: Option<Option<Whole>>,
+    #[serde(default, deserialize_with = "given")]
+    checkout: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    buyers_cancel_until: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
     show_counts: Option<Option<bool>>,
 }
 
@@ -208,22 +270,14 @@ impl EventBody {
             ("currency", matches!(self.currency, Some(None))),
             ("state", matches!(self.state, Some(None))),
             ("max_per_order", matches!(self.max_per_order, Some(None))),
+            ("checkout", matches!(self.checkout, Some(None))),
             ("show_counts", matches!(self.show_counts, Some(None))),
         ];
-        let mut errors = FieldErrors::new();
-        for (field, _) in nulls.into_iter().filter(|(_, is_null)| *is_null) {
-            errors.add(field, "cannot be null: leave it out to keep what it is");
-        }
-        errors.into_result()
+        refuse_nulls(&nulls)
     }
 
     /// Puts what was given into `input`.
     pub(super) fn apply(&self, input: &mut EventInput) {
-        fn put<T: Clone>(field: &mut Option<T>, given: &Option<Option<T>>) {
-            if let Some(value) = given {
-                field.clone_from(value);
-            }
-        }
         put(&mut input.slug, &self.slug);
         put(&mut input.name, &self.name);
         put(&mut input.venue, &self.venue);
@@ -234,23 +288,62 @@ impl EventBody {
         put(&mut input.sales_close_at, &self.sales_close_at);
         put(&mut input.state, &self.state);
         put(&mut input.max_per_order, &self.max_per_order.map(|limit| limit.map(|limit| limit.0)));
+        put(&mut input.max_per_buyer, &self.max_per_buyer.map(|limit| limit.map(|limit| limit.0)));
+        put(&mut input.checkout, &self.checkout);
+        put(&mut input.buyers_cancel_until, &self.buyers_cancel_until);
         put(&mut input.show_counts, &self.show_counts);
     }
 }
 
-/// Body of `POST …/ticket-types`.
-#[derive(Debug, Deserialize)]
+/// Refuses the fields that are null and must not be.
+fn refuse_nulls(nulls: &[(&str, bool)]) -> Result<(), FieldErrors> {
+    let mut errors = FieldErrors::new();
+    for (field, _) in nulls.iter().filter(|(_, is_null)| *is_null) {
+        errors.add(*field, "cannot be null: leave it out to keep what it is");
+    }
+    errors.into_result()
+}
+
+/// Puts what was given into a field; null empties it.
+fn put<T: Clone>(field: &mut Option<T>, given: &Option<Option<T>>) {
+    if let Some(value) = given {
+        field.clone_from(value);
+    }
+}
+
+/// Body of `POST …/ticket-types`, and of `PATCH …/ticket-types/{code}`. A field that is absent is left as it is; one that is null is cleared.
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TicketTypeBody {
-    code: Option<String>,
-    name: Option<String>,
-    price_minor: Option<Whole>,
+    #[serde(default, deserialize_with = "given")]
+    code: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    name: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    price_minor: Option<Option<Whole>>,
+    #[serde(default, deserialize_with = "given")]
+    sales_open_at: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    sales_close_at: Option<Option<String>>,
 }
 
 impl TicketTypeBody {
-    /// The same without the JSON, for the rules to check.
-    pub(super) fn into_input(self) -> TicketTypeInput {
-        TicketTypeInput { code: self.code, name: self.name, price_minor: self.price_minor.map(|price| price.0) }
+    /// Fields that a ticket type cannot be without are not cleared.
+    pub(super) fn refuse_nulls(&self) -> Result<(), FieldErrors> {
+        refuse_nulls(&[
+            ("code", matches!(self.code, Some(None))),
+            ("name", matches!(self.name, Some(None))),
+            ("price_minor", matches!(self.price_minor, Some(None))),
+        ])
+    }
+
+    /// Puts what was given into `input`.
+    pub(super) fn apply(&self, input: &mut TicketTypeInput) {
+        put(&mut input.code, &self.code);
+        put(&mut input.name, &self.name);
+        put(&mut input.price_minor, &self.price_minor.map(|price| price.map(|price| price.0)));
+        put(&mut input.sales_open_at, &self.sales_open_at);
+        put(&mut input.sales_close_at, &self.sales_close_at);
     }
 }
 
@@ -281,6 +374,9 @@ pub(super) struct EventJson {
     sales_close_at: Option<String>,
     state: &'static str,
     max_per_order: i32,
+    max_per_buyer: Option<i32>,
+    checkout: &'static str,
+    buyers_cancel_until: Option<String>,
     show_counts: bool,
     ticket_types: Vec<TicketTypeJson>,
     created_at: String,
@@ -292,11 +388,19 @@ pub(super) struct TicketTypeJson {
     code: String,
     name: String,
     price_minor: i64,
+    sales_open_at: Option<String>,
+    sales_close_at: Option<String>,
 }
 
 impl From<TicketType> for TicketTypeJson {
     fn from(ticket_type: TicketType) -> Self {
-        Self { code: ticket_type.code, name: ticket_type.name, price_minor: ticket_type.price_minor }
+        Self {
+            code: ticket_type.code,
+            name: ticket_type.name,
+            price_minor: ticket_type.price_minor,
+            sales_open_at: ticket_type.sales_open_at.map(timestamp),
+            sales_close_at: ticket_type.sales_close_at.map(timestamp),
+        }
     }
 }
 
@@ -314,6 +418,9 @@ impl From<Programme> for EventJson {
             sales_close_at: event.sales_close_at.map(timestamp),
             state: event.state.name(),
             max_per_order: event.max_per_order,
+            max_per_buyer: event.max_per_buyer,
+            checkout: event.checkout.name(),
+            buyers_cancel_until: event.buyers_cancel_until.map(timestamp),
             show_counts: event.show_counts,
             ticket_types: ticket_types.into_iter().map(TicketTypeJson::from).collect(),
             created_at: timestamp(event.created_at),

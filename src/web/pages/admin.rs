@@ -20,7 +20,7 @@ use super::{
 use crate::{
     accounts::AdminSession,
     app::App,
-    events::{self, Event, EventError, EventInput, EventState, Programme, rules},
+    events::{self, Checkout, Event, EventError, EventInput, EventState, Programme, TicketTypeInput, rules},
     ids::OrderId,
     input::FieldErrors,
     inventory,
@@ -109,6 +109,7 @@ pub(in crate::web) async fn new_event(app: Data<App>, request: HttpRequest) -> R
         .with("state", EventState::OnSale.name())
         .with("show_counts", "true")
         .with("currency", "EUR")
+        .with("checkout", Checkout::AtOnce.name())
         .with("max_per_order", rules::ORDER_LIMIT_DEFAULT.to_string());
     event_form::show(&session, None, fresh, FieldErrors::new())
 }
@@ -176,7 +177,7 @@ pub(in crate::web) async fn update_event(
         // An event that exists has a limit: a field that was emptied is told, and not filled with the default.
         input.max_per_order = input.max_per_order.or(Some(-1));
     };
-    match app.db.run(move |conn| events::update(conn, &event, change)).await {
+    match app.db.run(move |conn| orders::change_event(conn, &event, change)).await {
         Ok(event) => Ok(see_other(&format!("/admin/events/{}?done=saved", event.slug))),
         Err(EventError::Invalid(errors)) => event_form::show(&session, Some(&slug), form, event_form::in_page_words(Some(errors))),
         Err(error) => Err(error.into()),
@@ -211,6 +212,7 @@ fn done_text(done: Option<&str>) -> &'static str {
     match done {
         Some("created") => "The event is there. Next: its ticket types and its tickets.",
         Some("saved") => "Saved.",
+        Some("type-saved") => "The ticket type is saved.",
         Some("ticket-type") => "The ticket type is there. Next: its tickets.",
         _ => "",
     }
@@ -236,9 +238,7 @@ pub(in crate::web) async fn add_ticket_type(
     let form = Form::read(&app, &request, payload).await?;
     auth::check_csrf(&session, form.text("csrf_token"))?;
     let dashboard = dashboard::read(&app, &session, &slug, None, None).await?;
-    let currency = dashboard.programme().event.currency;
-    let parsed = event_form::ticket_type(form.filled("name"), form.filled("code"), form.filled("price"), Some(currency));
-    let new = match parsed {
+    let new = match event_form::new_type(&form, &dashboard.programme().event) {
         Ok(new) => new,
         Err(errors) => return type_again(dashboard, &session, form, errors),
     };
@@ -248,6 +248,86 @@ pub(in crate::web) async fn add_ticket_type(
         Ok(_) => Ok(see_other(&format!("/admin/events/{slug}?done=ticket-type"))),
         Err(EventError::Invalid(errors)) => type_again(dashboard, &session, form, errors),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The form of a ticket type that exists.
+#[derive(Template)]
+#[template(path = "admin/ticket_type.html")]
+struct TicketTypePage<'a> {
+    frame: Frame,
+    slug: &'a str,
+    event: &'a str,
+    zone: &'static str,
+    code: &'a str,
+    price_label: String,
+    form: Filled,
+}
+
+/// `GET /admin/events/{slug}/ticket-types/{code}`.
+pub(in crate::web) async fn edit_ticket_type(
+    app: Data<App>,
+    request: HttpRequest,
+    path: Path<(String, String)>,
+) -> Result<HttpResponse, Problem> {
+    let session = match login::admin(&app, &request).await? {
+        Ok(session) => session,
+        Err(to_login) => return Ok(to_login),
+    };
+    let (slug, code) = path.into_inner();
+    let programme = app.db.run(move |conn| events::programme(conn, &slug)).await?;
+    let ticket_type = programme.ticket_type(&code).ok_or_else(|| EventError::TypeNotFound(code.clone()))?;
+    let form = event_form::form_of_type(&programme.event, ticket_type);
+    ticket_type_page(&session, &programme.event, &code, form, FieldErrors::new())
+}
+
+fn ticket_type_page(session: &AdminSession, event: &Event, code: &str, form: Form, errors: FieldErrors) -> Result<HttpResponse, Problem> {
+    let status = if errors.as_slice().is_empty() {
+        StatusCode::OK
+    } else {
+        let problem = Problem::invalid(&errors);
+        error::log(&problem);
+        problem.status
+    };
+    let template = TicketTypePage {
+        frame: session.into(),
+        slug: &event.slug,
+        event: &event.name,
+        zone: event.time_zone.name(),
+        code,
+        price_label: format!("Price in {}", event.currency.code()),
+        form: Filled::new(form, errors),
+    };
+    page(status, Keep::Nothing, &template)
+}
+
+/// `POST /admin/events/{slug}/ticket-types/{code}`.
+pub(in crate::web) async fn update_ticket_type(
+    app: Data<App>,
+    request: HttpRequest,
+    path: Path<(String, String)>,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let session = match login::admin(&app, &request).await? {
+        Ok(session) => session,
+        Err(to_login) => return Ok(to_login),
+    };
+    let form = Form::read(&app, &request, payload).await?;
+    auth::check_csrf(&session, form.text("csrf_token"))?;
+    let (slug, code) = path.into_inner();
+    let (of, typed) = ((slug.clone(), code.clone()), form.clone());
+    let updated = app.db.run(move |conn| {
+        let event = events::programme(conn, &of.0)?.event;
+        let change = |input: &mut TicketTypeInput| event_form::fill_type(input, &typed, &event);
+        let updated = match events::update_ticket_type(conn, &of.0, &of.1, change) {
+            Err(EventError::Invalid(errors)) => Some(event_form::type_errors(&errors, event.currency)),
+            other => other.map(|_| None)?,
+        };
+        Ok::<_, EventError>((event, updated))
+    });
+    match updated.await? {
+        (_, None) => Ok(see_other(&format!("/admin/events/{slug}?done=type-saved"))),
+        (event, Some(errors)) => ticket_type_page(&session, &event, &code, form, errors),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a buyer filled in: read from the form, made into a purchase, and shown again beside what is wrong with it.
 
+use chrono::TimeDelta;
+
 use super::{
     form::{Form, sentence},
     refusal::FieldLink,
@@ -8,7 +10,7 @@ use crate::{
     events::Programme,
     ids::{digest, new_secret},
     input::FieldErrors,
-    orders::{Caller, IdempotencyKey, LineInput, Purchase, PurchaseInput, Request, rules},
+    orders::{Caller, IdempotencyKey, LineInput, Purchase, PurchaseInput, Request, Taking, rules},
 };
 
 /// What the name of a quantity's field begins with; the ticket type's code follows.
@@ -98,15 +100,16 @@ impl Basket {
         input.parse()
     }
 
-    /// The purchase under the form's key.
-    pub(super) fn request(&self) -> Result<Request, FieldErrors> {
+    /// The purchase under the form's key; kept for `hold`, where the event's page does that.
+    pub(super) fn request(&self, hold: TimeDelta) -> Result<Request, FieldErrors> {
         let purchase = self.purchase()?;
         let key = rules::parse_key(&self.form_key)
             .ok_or_else(|| FieldErrors::one("form_key", "was missing, so that two presses would have been two orders; send it again"))?;
         // The hash is of what was understood, so that a space at the end of a name makes no other order.
         let understood = (&purchase.buyer_name, purchase.buyer_email.as_str(), &purchase.lines, purchase.accept_fewer);
         let request_hash = digest(&serde_json::to_vec(&understood).unwrap_or_default());
-        Ok(Request { purchase, caller: Caller::Web, key: Some(IdempotencyKey { key, request_hash }) })
+        let key = Some(IdempotencyKey { key, request_hash });
+        Ok(Request { purchase, caller: Caller::Web, key, taking: Taking::AsPage(hold) })
     }
 
     /// The fields that send it once more.
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_space_more_is_the_same_request_and_a_ticket_more_is_not() {
-        let hash = |basket: &Basket| basket.request().unwrap().key.unwrap().request_hash;
+        let hash = |basket: &Basket| basket.request(TimeDelta::minutes(10)).unwrap().key.unwrap().request_hash;
         let first = basket(&[("standard", "2")]);
         let spaced = Basket { name: " Ada ".into(), ..basket(&[("standard", "2"), ("vip", "0")]) };
         assert_eq!(hash(&first), hash(&spaced));
@@ -201,6 +204,6 @@ mod tests {
     #[test]
     fn without_a_key_nothing_is_bought() {
         let keyless = Basket { form_key: String::new(), ..basket(&[("standard", "1")]) };
-        assert!(keyless.request().unwrap_err().of("form_key").is_some());
+        assert!(keyless.request(TimeDelta::minutes(10)).unwrap_err().of("form_key").is_some());
     }
 }

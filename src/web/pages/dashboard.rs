@@ -4,25 +4,24 @@ use std::collections::HashMap;
 
 use actix_web::{HttpResponse, http::StatusCode};
 use askama::Template;
+use chrono::{DateTime, Utc};
 
 use super::{
     Keep,
     admin::tone,
     form::Filled,
     login::Frame,
-    number,
-    orders::order_path,
-    page, thousandths, tickets,
+    number, page, thousandths, tickets,
     time::{When, with_zone},
 };
 use crate::{
     accounts::AdminSession,
     app::App,
-    events::Programme,
+    events::{Programme, TicketType},
     ids::{OrderId, TicketTypeId, new_secret},
     inventory::{self, Counts, LoadReport, LoadedBy, file::RowErrors},
     money::Currency,
-    orders::{self, Caller, Order, OrderError, OrdersPage, Takings},
+    orders::{self, Caller, Order, OrderError, OrderStatus, OrdersPage, Takings},
     web::error::Problem,
 };
 
@@ -31,6 +30,7 @@ const ORDERS_MAX: usize = 20;
 
 /// What the page is made of.
 pub(super) struct Dashboard {
+    now: DateTime<Utc>,
     page: OrdersPage,
     is_first_page: bool,
     counts: HashMap<TicketTypeId, Counts>,
@@ -47,7 +47,7 @@ pub(super) async fn read(
     before: Option<OrderId>,
     load: Option<String>,
 ) -> Result<Dashboard, Problem> {
-    let (slug, by) = (slug.to_owned(), LoadedBy::Admin(session.admin));
+    let (now, slug, by) = (app.clock.now(), slug.to_owned(), LoadedBy::Admin(session.admin));
     let dashboard = app.db.run(move |conn| {
         let page = orders::list(conn, &slug, None, ORDERS_MAX, before)?;
         let event = page.programme.event.id;
@@ -57,7 +57,7 @@ pub(super) async fn read(
             Some(key) => inventory::report_of(conn, event, by, &key)?,
             None => None,
         };
-        Ok::<_, OrderError>(Dashboard { page, is_first_page: before.is_none(), counts, takings, loaded })
+        Ok::<_, OrderError>(Dashboard { now, page, is_first_page: before.is_none(), counts, takings, loaded })
     });
     Ok(dashboard.await?)
 }
@@ -117,6 +117,7 @@ struct TypeLine {
     code: String,
     name: String,
     price: String,
+    window: String,
     counts: Vec<Part>,
     total: String,
 }
@@ -188,34 +189,56 @@ impl Dashboard {
             ("Sale opens", said(event.sales_open_at.map(moment), "at once")),
             ("Sale closes", said(event.sales_close_at.map(moment), "never by itself")),
             ("One order", format!("at most {}", tickets(event.max_per_order.into()))),
+            ("One buyer", said(event.max_per_buyer.map(|limit| format!("at most {}", tickets(limit.into()))), "any number")),
+            ("Checkout", event.checkout.label().to_lowercase()),
+            ("Buyers may cancel", said(event.buyers_cancel_until.map(|until| format!("until {}", moment(until))), "never")),
             ("Buyers see", if event.show_counts { "how many are left" } else { "whether any are left" }.to_owned()),
         ]
     }
 
-    fn type_line(&self, ticket_type: &crate::events::TicketType) -> TypeLine {
+    fn type_line(&self, ticket_type: &TicketType) -> TypeLine {
         let counts = self.counts.get(&ticket_type.id).copied().unwrap_or_default();
         TypeLine {
             code: ticket_type.code.clone(),
             name: ticket_type.name.clone(),
             price: self.page.programme.event.money(ticket_type.price_minor).to_string(),
+            window: self.window(ticket_type),
             counts: parts(counts),
             total: number(counts.total()),
         }
     }
 
+    /// When a type sells, if that is not when its event does.
+    fn window(&self, ticket_type: &TicketType) -> String {
+        let moment = |moment| with_zone(moment, self.page.programme.event.time_zone);
+        let from = ticket_type.sales_open_at.map(|opens| format!("from {}", moment(opens)));
+        let until = ticket_type.sales_close_at.map(|closes| format!("until {}", moment(closes)));
+        let parts: Vec<String> = [from, until].into_iter().flatten().collect();
+        if parts.is_empty() { String::new() } else { format!("Sells {}", parts.join(" ")) }
+    }
+
     fn order_line(&self, order: &Order) -> OrderLine {
         let event = &self.page.programme.event;
         OrderLine {
-            path: order_path(&event.slug, order),
+            path: format!("/admin/events/{}/orders/{}", event.slug, order.id),
             when: When::new(order.created_at, event.time_zone).text,
             buyer_name: order.buyer_name.clone(),
             buyer_email: order.buyer_email.clone(),
             quantity: number(order.quantity.into()),
             total: event.money(order.total_minor).to_string(),
-            status: order.status.name(),
-            tone: if order.status == orders::OrderStatus::Sold { "good" } else { "quiet" },
+            status: order.status_at(self.now).name(),
+            tone: order_tone(order.status_at(self.now)),
             by_partner: order.caller != Caller::Web,
         }
+    }
+}
+
+/// The colour of an order's state.
+pub(super) fn order_tone(status: OrderStatus) -> &'static str {
+    match status {
+        OrderStatus::Sold => "good",
+        OrderStatus::Held => "soon",
+        OrderStatus::Cancelled | OrderStatus::Expired => "quiet",
     }
 }
 

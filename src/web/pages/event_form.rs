@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     accounts::AdminSession,
-    events::{Event, EventInput, EventState, NewEvent, NewTicketType, TicketTypeInput, rules},
+    events::{Checkout, Event, EventInput, EventState, NewEvent, TicketType, TicketTypeInput, rules},
     input::FieldErrors,
     money::{Currency, parse_amount},
     web::error::{self, Problem},
@@ -69,19 +69,20 @@ struct EventForm<'a> {
     /// The event that is changed; none for a new one.
     slug: Option<&'a str>,
     form: Filled,
-    states: Vec<StateChoice>,
+    states: Vec<Choice>,
+    checkouts: Vec<Choice>,
     zones: &'static [&'static str],
     currencies: &'static [&'static str],
 }
 
-struct StateChoice {
+struct Choice {
     name: &'static str,
     label: &'static str,
     chosen: bool,
 }
 
 /// The fields that have a place for their error; what is wrong elsewhere is told on top.
-const EVENT_FIELDS: [&str; 14] = [
+const EVENT_FIELDS: [&str; 17] = [
     "name",
     "slug",
     "venue",
@@ -92,6 +93,9 @@ const EVENT_FIELDS: [&str; 14] = [
     "sales_close_at",
     "state",
     "max_per_order",
+    "max_per_buyer",
+    "checkout",
+    "buyers_cancel_until",
     "show_counts",
     "type_name",
     "type_code",
@@ -114,11 +118,14 @@ pub(super) fn show(session: &AdminSession, slug: Option<&str>, form: Form, error
         error::log(&problem);
         problem.status
     };
-    let choice = |state: EventState| StateChoice { name: state.name(), label: state.label(), chosen: form.text("state") == state.name() };
+    let choice = |field, name, label| Choice { name, label, chosen: form.text(field) == name };
+    let checkout = |checkout: Checkout| choice("checkout", checkout.name(), checkout.label());
+    let state = |state: EventState| choice("state", state.name(), state.label());
     let template = EventForm {
         frame: session.into(),
         slug,
-        states: EventState::ALL.into_iter().map(choice).collect(),
+        states: EventState::ALL.into_iter().map(state).collect(),
+        checkouts: Checkout::ALL.into_iter().map(checkout).collect(),
         form: Filled::new(form, errors),
         zones: &ZONES,
         currencies: &CURRENCIES,
@@ -127,7 +134,7 @@ pub(super) fn show(session: &AdminSession, slug: Option<&str>, form: Form, error
 }
 
 /// Reads a new event, and its first ticket type if any of that is filled in.
-pub(super) fn parse_new(form: &Form) -> Result<(NewEvent, Option<NewTicketType>), FieldErrors> {
+pub(super) fn parse_new(form: &Form) -> Result<(NewEvent, Option<TicketTypeInput>), FieldErrors> {
     let mut input = EventInput { currency: form.filled("currency"), ..EventInput::default() };
     fill(&mut input, form);
     input.slug = Some(form.filled("slug").unwrap_or_else(|| words_of(form.text("name"), rules::SLUG_MAX)));
@@ -166,40 +173,80 @@ pub(super) fn in_page_words(errors: Option<FieldErrors>) -> FieldErrors {
     told
 }
 
-fn first_type(form: &Form) -> Result<Option<NewTicketType>, FieldErrors> {
+fn first_type(form: &Form) -> Result<Option<TicketTypeInput>, FieldErrors> {
     let typed = ["name", "code", "price"].map(|field| form.filled(&format!("type_{field}")));
     if typed.iter().all(Option::is_none) {
         return Ok(None);
     }
     let [name, code, price] = typed;
-    ticket_type(name, code, price, Currency::parse(form.text("currency"))).map(Some)
+    // A first type sells whenever its event does, so that it has no times to be read in any zone.
+    ticket_type(name, code, price, [None, None], Currency::parse(form.text("currency")), Tz::UTC).map(Some)
+}
+
+/// Reads a new ticket type of an event in that currency and zone.
+pub(super) fn new_type(form: &Form, event: &Event) -> Result<TicketTypeInput, FieldErrors> {
+    let [name, code, price, opens, closes] = ["name", "code", "price", "sales_open_at", "sales_close_at"].map(|field| form.filled(field));
+    ticket_type(name, code, price, [opens, closes], Some(event.currency), event.time_zone)
+}
+
+/// Puts what was typed for a ticket type that exists into `input`.
+pub(super) fn fill_type(input: &mut TicketTypeInput, form: &Form, event: &Event) {
+    input.name = Some(form.text("name").to_owned());
+    input.price_minor = Some(parse_amount(form.text("price"), event.currency).unwrap_or(-1));
+    set_moment(&mut input.sales_open_at, form.text("sales_open_at"), Some(event.time_zone));
+    set_moment(&mut input.sales_close_at, form.text("sales_close_at"), Some(event.time_zone));
+}
+
+/// The form as a ticket type fills it.
+pub(super) fn form_of_type(event: &Event, ticket_type: &TicketType) -> Form {
+    let moment = |moment: Option<_>| moment.map(|moment| for_input(moment, event.time_zone)).unwrap_or_default();
+    Form::default()
+        .with("name", ticket_type.name.clone())
+        .with("price", event.money(ticket_type.price_minor).plain())
+        .with("sales_open_at", moment(ticket_type.sales_open_at))
+        .with("sales_close_at", moment(ticket_type.sales_close_at))
+}
+
+/// The errors of a ticket type, for a reader who sees labels, not names.
+pub(super) fn type_errors(errors: &FieldErrors, currency: Currency) -> FieldErrors {
+    let mut told = FieldErrors::new();
+    for error in errors.as_slice() {
+        match error.field.as_str() {
+            "price_minor" => told.add("price", price_expected(Some(currency))),
+            field => told.add(field, error.message.clone()),
+        }
+    }
+    in_page_words(Some(told))
 }
 
 /// Reads a ticket type as typed. A code that was left empty is made of the name.
-pub(super) fn ticket_type(
+fn ticket_type(
     name: Option<String>,
     code: Option<String>,
     price: Option<String>,
+    [sales_open_at, sales_close_at]: [Option<String>; 2],
     currency: Option<Currency>,
-) -> Result<NewTicketType, FieldErrors> {
+    zone: Tz,
+) -> Result<TicketTypeInput, FieldErrors> {
     let code_was_typed = code.is_some();
     let price_minor = price.as_deref().zip(currency).and_then(|(price, currency)| parse_amount(price, currency));
     let input = TicketTypeInput {
         code: Some(code.unwrap_or_else(|| words_of(name.as_deref().unwrap_or_default(), rules::CODE_MAX))),
         name: Some(name.clone().unwrap_or_default()),
         price_minor,
+        sales_open_at,
+        sales_close_at,
     };
-    input.parse().map_err(|errors| {
-        let mut told = FieldErrors::new();
-        for error in errors.as_slice() {
-            match error.field.as_str() {
-                "price_minor" => told.add("price", price_expected(currency)),
-                "code" if !code_was_typed && name.is_none() => {}
-                field => told.add(field, error.message.clone()),
-            }
+    let Err(errors) = input.parse(zone) else { return Ok(input) };
+    let mut told = FieldErrors::new();
+    for error in errors.as_slice() {
+        match error.field.as_str() {
+            "price_minor" => told.add("price", price_expected(currency)),
+            "code" if !code_was_typed && name.is_none() => {}
+            field => told.add(field, error.message.clone()),
         }
-        told
-    })
+    }
+    Err(in_page_words(Some(told)))
 }
 
 fn price_expected(currency: Option<Currency>) -> &'static str {
@@ -265,6 +312,9 @@ pub(super) fn fill(input: &mut EventInput, form: &Form) {
     input.time_zone = Some(zone);
     input.state = Some(form.text("state").to_owned());
     input.max_per_order = form.number("max_per_order");
+    input.max_per_buyer = form.number("max_per_buyer");
+    input.checkout = Some(form.text("checkout").to_owned());
+    set_moment(&mut input.buyers_cancel_until, form.text("buyers_cancel_until"), same_zone);
     input.show_counts = Some(form.ticked("show_counts"));
 }
 
@@ -291,6 +341,9 @@ pub(super) fn form_of(event: &Event) -> Form {
         .with("sales_close_at", moment(event.sales_close_at))
         .with("state", event.state.name())
         .with("max_per_order", event.max_per_order.to_string())
+        .with("max_per_buyer", event.max_per_buyer.map(|limit| limit.to_string()).unwrap_or_default())
+        .with("checkout", event.checkout.name())
+        .with("buyers_cancel_until", moment(event.buyers_cancel_until))
         .with("show_counts", event.show_counts.to_string())
 }
 
@@ -322,9 +375,9 @@ mod tests {
     fn a_ticket_type_needs_a_name_and_a_price_and_makes_its_own_code() {
         let eur = Currency::parse("EUR");
         let some = |text: &str| Some(text.to_owned());
-        let standard = ticket_type(some("Standard seat"), None, some("45"), eur).unwrap();
-        assert_eq!((standard.code.as_str(), standard.price_minor), ("standard-seat", 4_500));
-        let errors = ticket_type(None, None, some("4,5"), eur).unwrap_err();
+        let standard = ticket_type(some("Standard seat"), None, some("45"), [None, None], eur, Tz::UTC).unwrap();
+        assert_eq!((standard.code.as_deref(), standard.price_minor), (Some("standard-seat"), Some(4_500)));
+        let errors = ticket_type(None, None, some("4,5"), [None, None], eur, Tz::UTC).unwrap_err();
         let fields: Vec<&str> = errors.as_slice().iter().map(|error| error.field.as_str()).collect();
         assert_eq!(fields, ["name", "price"]);
     }

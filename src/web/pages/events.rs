@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use actix_web::{
-    HttpResponse,
+    HttpRequest, HttpResponse,
     http::StatusCode,
     web::{Data, Path},
 };
@@ -13,16 +13,17 @@ use chrono::{DateTime, Utc};
 use super::{
     Keep,
     basket::Basket,
-    number, page,
+    number, order, page,
     refusal::Notice,
-    thousandths,
-    time::{When, with_zone},
+    thousandths, tickets,
+    time::{When, time_of_day, with_zone},
 };
 use crate::{
     app::App,
-    events::{self, Event, EventError, Programme, Selling, TicketType},
+    events::{self, Checkout, Event, EventError, Programme, Selling, TicketType},
     ids::TicketTypeId,
     inventory::{self, Left},
+    orders::{self, Order},
     web::error::Problem,
 };
 
@@ -131,14 +132,17 @@ fn badge(event: &Event, shelf: Shelf, now: DateTime<Utc>) -> Badge {
 /// What the page of an event is made of.
 pub(super) struct Stall {
     pub(super) programme: Programme,
+    /// What this browser holds of the event.
+    own_hold: Option<Order>,
     left: HashMap<TicketTypeId, Left>,
     /// By the type's code.
     loaded: HashMap<String, i64>,
 }
 
 /// Reads what the page of an event needs. A draft is not found: the public does not know of it.
-pub(super) async fn stall(app: &App, slug: &str) -> Result<Stall, Problem> {
+pub(super) async fn stall(app: &App, request: &HttpRequest, slug: &str) -> Result<Stall, Problem> {
     let (now, slug) = (app.clock.now(), slug.to_owned());
+    let held = order::remembered(request);
     let stall = app.db.run(move |conn| {
         let programme = events::programme(conn, &slug)?;
         if !programme.event.is_public() {
@@ -147,14 +151,18 @@ pub(super) async fn stall(app: &App, slug: &str) -> Result<Stall, Problem> {
         let id = programme.event.id;
         let left = inventory::left(conn, id, now)?;
         let loaded = inventory::loaded(conn, &[id])?.remove(&id).unwrap_or_default();
-        Ok(Stall { programme, left, loaded })
+        let own_hold = match held {
+            Some((order, key)) => orders::own_hold(conn, now, id, order, &key)?,
+            None => None,
+        };
+        Ok::<_, EventError>(Stall { programme, own_hold, left, loaded })
     });
     Ok(stall.await?)
 }
 
 /// `GET /events/{slug}`.
-pub(in crate::web) async fn show(app: Data<App>, slug: Path<String>) -> Result<HttpResponse, Problem> {
-    let stall = stall(&app, &slug).await?;
+pub(in crate::web) async fn show(app: Data<App>, request: HttpRequest, slug: Path<String>) -> Result<HttpResponse, Problem> {
+    let stall = stall(&app, &request, &slug).await?;
     render(StatusCode::OK, &stall, app.clock.now(), Basket::new(), None)
 }
 
@@ -166,11 +174,21 @@ struct EventPage<'a> {
     when: Option<When>,
     venue: Option<&'a str>,
     notice: Option<Notice>,
+    own_hold: Option<OwnHold>,
     /// In place of the form.
     closed: Option<Closed>,
     rows: Vec<Row>,
     limit_hint: String,
+    button: &'static str,
+    button_hint: String,
     basket: Basket,
+}
+
+/// What this browser holds already, and the way back to it.
+struct OwnHold {
+    title: String,
+    until: String,
+    path: String,
 }
 
 struct Closed {
@@ -226,27 +244,47 @@ pub(super) fn render(
     notice: Option<Notice>,
 ) -> Result<HttpResponse, Problem> {
     let event = &stall.programme.event;
-    let rows = stall.rows(&basket);
+    let rows = stall.rows(&basket, now);
+    let holds = event.checkout == Checkout::Hold;
     let template = EventPage {
         slug: &event.slug,
         name: &event.name,
         when: event.starts_at.map(|moment| When::new(moment, event.time_zone)),
         venue: event.venue.as_deref(),
         notice,
-        closed: closed(event, now).or_else(|| stall.gone()),
+        own_hold: stall.own_hold.as_ref().map(|order| OwnHold::new(event, order)),
+        closed: closed(event, now).or_else(|| stall.gone()).or_else(|| stall.types_closed(now)),
         rows,
         limit_hint: limit_hint(event),
+        button: if holds { "Reserve tickets" } else { "Buy tickets" },
+        button_hint: if holds {
+            "They are kept for you for a while, and yours once you confirm on the next page.".to_owned()
+        } else {
+            "One press is enough: pressed twice, it is still one order.".to_owned()
+        },
         basket,
     };
     page(status, Keep::ForBack, &template)
 }
 
-fn limit_hint(event: &Event) -> String {
-    match event.max_per_order {
-        1 => "One ticket an order.".to_owned(),
-        limit if limit < 100 => format!("At most {limit} tickets an order."),
-        _ => String::new(),
+impl OwnHold {
+    fn new(event: &Event, order: &Order) -> Self {
+        Self {
+            title: format!("You hold {}", tickets(order.quantity.into())),
+            until: order.expires_at.map(|until| time_of_day(until, event.time_zone)).unwrap_or_default(),
+            path: order::order_path(&event.slug, order),
+        }
     }
+}
+
+fn limit_hint(event: &Event) -> String {
+    let per_order = match event.max_per_order {
+        1 => Some("One ticket an order.".to_owned()),
+        limit if limit < 100 => Some(format!("At most {limit} tickets an order.")),
+        _ => None,
+    };
+    let per_buyer = event.max_per_buyer.map(|limit| format!("At most {} a person.", tickets(limit.into())));
+    [per_order, per_buyer].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Why there is no form, as far as the event and its window decide.
@@ -276,6 +314,10 @@ impl Stall {
         if left().any(|left| left.available > 0) {
             return None;
         }
+        if self.own_hold.is_some() {
+            let text = "Yours are kept for you. What others do not buy comes back on sale.";
+            return Some(Closed { look_again: true, ..Closed::new("No further tickets at this moment", text) });
+        }
         if left().any(|left| left.held > 0) {
             let text = "What they do not buy comes back on sale, so look again in a minute.";
             return Some(Closed { look_again: true, ..Closed::new("All tickets are in other buyers' baskets", text) });
@@ -286,23 +328,55 @@ impl Stall {
         Some(Closed::new("Sold out", "Every ticket has found its owner."))
     }
 
-    fn rows(&self, basket: &Basket) -> Vec<Row> {
-        let types = &self.programme.ticket_types;
-        let first_to_be_had = types.iter().find(|ticket_type| self.left(ticket_type).available > 0).map(|ticket_type| ticket_type.id);
-        types.iter().map(|ticket_type| self.row(ticket_type, basket, first_to_be_had == Some(ticket_type.id))).collect()
+    /// Why there is no form although tickets are left: those that are left are of types that do not sell at `now`.
+    fn types_closed(&self, now: DateTime<Utc>) -> Option<Closed> {
+        let left = || self.programme.ticket_types.iter().filter(|ticket_type| self.left(ticket_type).available > 0);
+        if left().any(|ticket_type| self.selling(ticket_type, now) == Selling::Open) {
+            return None;
+        }
+        let opens = left().filter_map(|ticket_type| match self.selling(ticket_type, now) {
+            Selling::NotYet(opens) => opens,
+            _ => None,
+        });
+        Some(match opens.min() {
+            Some(opens) => {
+                let text = format!("The sale goes on, on {}.", with_zone(opens, self.programme.event.time_zone));
+                Closed::new("Nothing is on sale at this moment", text)
+            }
+            None => Closed::new("The sale is over", "Tickets are no longer sold here."),
+        })
     }
 
-    fn row(&self, ticket_type: &TicketType, basket: &Basket, is_first: bool) -> Row {
+    fn selling(&self, ticket_type: &TicketType, now: DateTime<Utc>) -> Selling {
+        ticket_type.selling(self.programme.event.selling(now), now)
+    }
+
+    fn rows(&self, basket: &Basket, now: DateTime<Utc>) -> Vec<Row> {
+        let types = &self.programme.ticket_types;
+        let to_be_had = |ticket_type: &&TicketType| self.left(ticket_type).available > 0 && self.selling(ticket_type, now) == Selling::Open;
+        let first = types.iter().find(to_be_had).map(|ticket_type| ticket_type.id);
+        types.iter().map(|ticket_type| self.row(ticket_type, basket, first == Some(ticket_type.id), now)).collect()
+    }
+
+    fn row(&self, ticket_type: &TicketType, basket: &Basket, is_first: bool, now: DateTime<Utc>) -> Row {
         let event = &self.programme.event;
         let left = self.left(ticket_type);
-        let limit = i64::from(event.max_per_order);
+        let limit = i64::from(event.max_per_order).min(event.max_per_buyer.map_or(i64::MAX, i64::from));
+        // The event's own state is told above all rows.
+        let window = match self.selling(ticket_type, now) {
+            _ if event.selling(now) != Selling::Open => None,
+            Selling::NotYet(Some(opens)) => Some(format!("On sale from {}", with_zone(opens, event.time_zone))),
+            Selling::Closed => Some("No longer sold".to_owned()),
+            _ => None,
+        };
         let most = if event.show_counts { limit.min(left.available) } else { limit };
         let least = i64::from(self.programme.ticket_types.len() == 1);
         let chosen = basket.chosen(&ticket_type.code, if is_first { "1" } else { "0" });
-        let (pills, more) = if left.available > 0 { choices(least, most, &chosen) } else { (Vec::new(), None) };
+        let (pills, more) = if left.available > 0 && window.is_none() { choices(least, most, &chosen) } else { (Vec::new(), None) };
+        let stock = window.map(|text| Stock { tone: "gone", text, bar: None }).unwrap_or_else(|| self.stock(ticket_type, left));
         Row {
             price: price(event, ticket_type.price_minor),
-            stock: self.stock(ticket_type, left),
+            stock,
             error: basket.error(&ticket_type.code),
             code: ticket_type.code.clone(),
             name: ticket_type.name.clone(),
@@ -316,6 +390,7 @@ impl Stall {
         match left {
             Left { available: 0, held: 0 } if !self.loaded.contains_key(&ticket_type.code) => stock("gone", "Not on sale yet"),
             Left { available: 0, held: 0 } => stock("gone", "Sold out"),
+            Left { available: 0, .. } if self.own_hold.is_some() => stock("held", "No further ones at this moment"),
             Left { available: 0, .. } => stock("held", "All in other buyers' baskets"),
             _ if !self.programme.event.show_counts => stock("good", "Available"),
             Left { available, .. } => {

@@ -1,8 +1,9 @@
-//! The pages: HTML for people. They work without a script, and carry none.
+//! The pages: HTML for people. They work without a script; the one there is counts a hold down.
 //!
 //! A handler parses, calls one operation, renders. What a template shows is put together here, as text, so that templates only place it.
 
 pub mod admin;
+pub mod admin_order;
 pub mod assets;
 mod basket;
 mod dashboard;
@@ -11,6 +12,8 @@ pub mod events;
 mod form;
 pub mod inventory;
 pub mod login;
+pub mod order;
+mod order_changes;
 pub mod orders;
 mod refusal;
 mod time;
@@ -24,9 +27,8 @@ use askama::Template;
 
 use super::error::Problem;
 
-/// Nothing but our own style sheet and pictures is loaded, nothing frames us, and forms go nowhere else.
-const CONTENT_SECURITY_POLICY: &str =
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// Nothing but our own style sheet, script and pictures is loaded, nothing frames us, and forms go nowhere else.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// How long a browser may keep a page.
 #[derive(Clone, Copy)]

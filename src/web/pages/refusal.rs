@@ -1,6 +1,6 @@
 //! Why there is no order, in words for its buyer, and what they can do about it.
 
-use super::{basket::Basket, number, tickets};
+use super::{basket::Basket, number, tickets, time::with_zone};
 use crate::{
     events::Programme,
     ids::new_secret,
@@ -25,6 +25,7 @@ pub(super) struct FieldLink {
 /// A button that sends a form of hidden fields.
 pub(super) struct Offer {
     pub(super) button: String,
+    pub(super) action: String,
     pub(super) fields: Vec<(String, String)>,
 }
 
@@ -50,6 +51,30 @@ pub(super) fn notice(programme: &Programme, basket: &mut Basket, refusal: &Order
             let asked = format!("You asked for {}. Choose fewer, and send it again. Nothing has been bought.", number(*requested));
             Some(Notice::new(title, vec![asked]))
         }
+        OrderError::BuyerLimitExceeded { limit, has, requested } => {
+            let title = format!("At most {} a person", tickets(*limit));
+            let left = limit - has;
+            let text = match (has, left) {
+                (0, _) => format!("You asked for {}. Choose fewer, and send it again. Nothing has been bought.", number(*requested)),
+                (_, ..=0) => format!("Your e-mail address has {} of this event already. Nothing more has been bought.", tickets(*has)),
+                _ => format!(
+                    "Your e-mail address has {} already, so you can have {} more; you asked for {}. Nothing has been bought.",
+                    number(*has),
+                    number(left),
+                    number(*requested)
+                ),
+            };
+            Some(Notice::new(title, vec![text]))
+        }
+        OrderError::SalesNotOpen { ticket_type: Some(code), opens_at, .. } => {
+            let opens = opens_at.map(|opens| format!("It opens on {}. ", with_zone(opens, programme.event.time_zone)));
+            let text = format!("{}Nothing has been bought.", opens.unwrap_or_default());
+            Some(Notice::new(format!("The sale of {} is not open", type_name(programme, code)), vec![text]))
+        }
+        OrderError::SalesClosed { ticket_type: Some(code), .. } => {
+            let title = format!("{} is no longer sold", type_name(programme, code));
+            Some(Notice::new(title, vec!["Nothing has been bought.".to_owned()]))
+        }
         OrderError::KeyReused => {
             basket.form_key = new_secret();
             let lines = vec![
@@ -64,6 +89,10 @@ pub(super) fn notice(programme: &Programme, basket: &mut Basket, refusal: &Order
         }),
         _ => None,
     }
+}
+
+fn type_name<'a>(programme: &'a Programme, code: &'a str) -> &'a str {
+    programme.ticket_type(code).map_or(code, |ticket_type| ticket_type.name.as_str())
 }
 
 /// What a shortage looks like to its buyer.
@@ -82,7 +111,7 @@ impl ShortPage<'_> {
             if self.is_one_line() { vec![self.asked()] } else { self.shortages.iter().map(|short| self.line(short)).collect() };
         lines.push("Nothing has been bought.".to_owned());
         let offer = match (rest_total, self.short) {
-            (0, Short::AllHeld) => Some(Offer { button: "Try again".to_owned(), fields: basket.fields() }),
+            (0, Short::AllHeld) => Some(Offer { button: "Try again".to_owned(), action: self.action(), fields: basket.fields() }),
             (0, _) => None,
             _ => Some(self.offer(basket, &rest)),
         };
@@ -145,6 +174,10 @@ impl ShortPage<'_> {
         self.purchase.lines.iter().map(|(code, wanted)| (code.clone(), available(code, *wanted))).collect()
     }
 
+    fn action(&self) -> String {
+        format!("/events/{}/orders", self.programme.event.slug)
+    }
+
     /// The button that takes the rest: by its count where that is told and is one number, and "whatever there is" otherwise.
     fn offer(&self, basket: &Basket, rest: &[(String, i64)]) -> Offer {
         let mut taken = basket.clone();
@@ -153,7 +186,7 @@ impl ShortPage<'_> {
             taken.quantities = rest.iter().map(|(code, quantity)| (code.clone(), quantity.to_string())).collect();
         }
         taken.accept_fewer = !(self.shows_counts() && self.is_one_line());
-        Offer { button: self.button(rest), fields: taken.fields() }
+        Offer { button: self.button(rest), action: self.action(), fields: taken.fields() }
     }
 
     fn button(&self, rest: &[(String, i64)]) -> String {
@@ -186,31 +219,22 @@ fn enumerated(parts: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::{
-        events::{Event, EventInput, EventState, TicketType},
+        events::{Event, EventInput, NewEvent, TicketType},
         ids::{EventId, TicketTypeId},
     };
 
     fn programme(types: &[&str], show_counts: bool) -> Programme {
         let input =
             EventInput { slug: Some("gala".into()), name: Some("Gala".into()), currency: Some("EUR".into()), ..EventInput::default() };
-        let new = input.parse().unwrap();
-        let event = Event {
-            id: EventId::new(),
-            slug: new.slug,
-            name: new.name,
-            venue: None,
-            starts_at: None,
-            time_zone: new.time_zone,
-            currency: new.currency,
+        let event = Event::new(EventId::new(), chrono::DateTime::UNIX_EPOCH, NewEvent { show_counts, ..input.parse().unwrap() });
+        let ticket_type = |code: &&str| TicketType {
+            id: TicketTypeId::new(),
+            code: (*code).into(),
+            name: code.to_uppercase(),
+            price_minor: 100,
             sales_open_at: None,
             sales_close_at: None,
-            state: EventState::OnSale,
-            max_per_order: 100,
-            show_counts,
-            created_at: chrono::DateTime::UNIX_EPOCH,
         };
-        let ticket_type =
-            |code: &&str| TicketType { id: TicketTypeId::new(), code: (*code).into(), name: code.to_uppercase(), price_minor: 100 };
         Programme { event, ticket_types: types.iter().map(ticket_type).collect() }
     }
 

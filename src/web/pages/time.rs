@@ -38,6 +38,11 @@ pub(super) fn with_zone(moment: DateTime<Utc>, zone: Tz) -> String {
     format!("{text} ({zone})")
 }
 
+/// `20:00:30 (Europe/Berlin)`, for a moment that is near.
+pub(super) fn time_of_day(moment: DateTime<Utc>, zone: Tz) -> String {
+    format!("{} ({})", moment.with_timezone(&zone).format("%H:%M:%S"), zone.name())
+}
+
 /// As an `<input type="datetime-local">` has it.
 pub(super) fn for_input(moment: DateTime<Utc>, zone: Tz) -> String {
     moment.with_timezone(&zone).format("%Y-%m-%dT%H:%M").to_string()

@@ -13,13 +13,15 @@ fn a_new_event_is_on_sale_at_once_with_its_defaults() {
     body["created_at"].take();
     let expected = json!({
         "slug": "gala", "name": "Gala", "venue": null, "starts_at": null, "time_zone": "UTC", "currency": "EUR", "sales_open_at": null,
-        "sales_close_at": null, "state": "on_sale", "max_per_order": 100, "show_counts": true, "ticket_types": [], "created_at": null,
+        "sales_close_at": null, "state": "on_sale", "max_per_order": 100, "max_per_buyer": null, "checkout": "at_once",
+        "buyers_cancel_until": null, "show_counts": true, "ticket_types": [], "created_at": null,
     });
     assert_eq!((made.status, body), (201, expected));
     assert_eq!(made.header("location"), "/api/v1/events/gala");
     let added =
         shop.client.post("/api/v1/events/gala/ticket-types", &json!({"code": "standard", "name": "Standard", "price_minor": 4_500}));
-    assert_eq!((added.status, added.json()), (201, json!({"code": "standard", "name": "Standard", "price_minor": 4_500})));
+    let expected = json!({"code": "standard", "name": "Standard", "price_minor": 4_500, "sales_open_at": null, "sales_close_at": null});
+    assert_eq!((added.status, added.json()), (201, expected));
     assert_eq!(shop.client.get("/api/v1/events/gala").json()["ticket_types"], json!([added.json()]));
 }
 

@@ -21,13 +21,13 @@ fn a_purchase_is_answered_with_the_order_field_for_field() {
     }
     let created_at = body["created_at"].take();
     created_at.as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap();
-    let ticket =
-        |position| json!({"position": position, "ticket_type": "standard", "section": null, "row": null, "seat": null, "code": null});
+    let ticket = |position| json!({"position": position, "ticket_type": "standard", "section": null, "row": null, "seat": null, "code": null, "used_at": null});
     let expected = json!({
         "id": id, "event": "gala", "status": "sold", "quantity": 2, "requested_quantity": 2, "total_minor": 9_000, "currency": "EUR",
         "items": [{"ticket_type": "standard", "quantity": 2, "unit_price_minor": 4_500}],
         "tickets": [ticket(1), ticket(2)],
-        "buyer": {"name": "Ada", "email": "ada@example.org"}, "expires_at": null, "created_at": null,
+        "buyer": {"name": "Ada", "email": "ada@example.org"}, "cancelled_quantity": 0, "expires_at": null,
+        "expires_in_seconds": null, "created_at": null,
     });
     assert_eq!(body, expected);
     let read = shop.client.get(&format!("/api/v1/events/gala/orders/{id}"));

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use boxoffice::{
     db::{DatabaseSettings, Db, DbError},
-    orders::{Caller, Desk, IdempotencyKey, LineInput, OrderError, Outcome, PurchaseInput, Request, SaleLimits},
+    orders::{Caller, Desk, IdempotencyKey, LineInput, OrderError, Outcome, PurchaseInput, Request, SaleLimits, Taking},
 };
 
 use crate::support::{Process, Shop, at_once, order, wait_until};
@@ -106,7 +106,7 @@ fn request(ticket_type: &str) -> Request {
         lines: vec![LineInput { ticket_type: Some(ticket_type.into()), quantity: Some(1) }],
         accept_fewer: false,
     };
-    Request { purchase: input.parse().unwrap(), caller: Caller::Web, key: None }
+    Request { purchase: input.parse().unwrap(), caller: Caller::Web, key: None, taking: Taking::Sell }
 }
 
 /// Lets `buyers` come to a desk of the test's own, one after the other, while it cannot commit; calls `meanwhile` when all are there, and

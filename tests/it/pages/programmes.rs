@@ -77,7 +77,8 @@ fn the_page_of_an_event_shows_what_is_sold_and_to_whom() {
     let event = admin.get("/admin/events/gala");
     assert!(event.says("Tickets sold 3 of 5 Orders 2 Takings €135.00"), "{}", event.text());
     assert!(event.says("3 sold 2 available 5 in all") && event.says("ada@example.org"), "{}", event.text());
-    assert!(event.html().contains(&format!("href=\"{}\"", link.replace('=', "&#61;"))) || event.html().contains(&link), "{event:?}");
+    let id = link.split(['/', '?']).nth(4).unwrap();
+    assert!(event.html().contains(&format!("href=\"/admin/events/gala/orders/{id}\"")), "{event:?}");
     assert!(admin.get("/admin").says("3 of 5 sold €135.00"), "{}", admin.get("/admin").text());
 }
 

@@ -21,7 +21,7 @@ pub fn dump(conn: &mut PgConnection) -> Vec<String> {
 
 /// Everything in the schema `public` but diesel's own table.
 const DUMP: &str = "\
-    SELECT format('column %s.%s #%s %s%s default %s: %s', c.relname, a.attname, a.attnum, format_type(a.atttypid, a.atttypmod), \
+    SELECT format('column %s.%s #%s %s%s default %s: %s', c.relname, a.attname, row_number() OVER (PARTITION BY c.oid ORDER BY a.attnum), format_type(a.atttypid, a.atttypmod), \
         CASE WHEN a.attnotnull THEN ' not null' ELSE '' END, coalesce(pg_get_expr(d.adbin, d.adrelid), 'none'), \
         coalesce(col_description(c.oid, a.attnum), '')) AS line \
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \

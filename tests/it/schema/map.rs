@@ -26,10 +26,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "money",
             "orders",
             "web",
+            "worker",
         ],
     ),
     ("bench", &["accounts", "app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders"]),
     ("web", &["accounts", "app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders"]),
+    ("worker", &["app", "clock", "db", "events", "ids", "inventory", "orders"]),
     ("demo", &["db", "events", "ids", "input", "inventory", "money"]),
     ("app", &["accounts", "clock", "config", "db", "ids", "orders"]),
     // It gathers what the rooms below want to be told; they know nothing of it.

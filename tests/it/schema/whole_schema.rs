@@ -87,7 +87,7 @@ fn every_claim_of_the_sale_is_read_through_its_partial_index() {
 type Row = &'static [(&'static str, &'static str)];
 
 /// A right row of each table, as columns and SQL values. The rows are there when the wrong ones are tried.
-const RIGHT: [(&str, Row); 9] = [
+const RIGHT: [(&str, Row); 11] = [
     ("events", &[("id", ID), ("slug", "'gala'"), ("name", "'Gala'"), ("currency", "'EUR'"), ("created_at", "now()")]),
     (
         "ticket_types",
@@ -151,6 +151,19 @@ const RIGHT: [(&str, Row); 9] = [
             ("created_at", "now()"),
         ],
     ),
+    ("buyers", &[("event_id", ID), ("buyer_key", "'ada@example.org'")]),
+    (
+        "order_history",
+        &[
+            ("event_id", ID),
+            ("order_id", ID),
+            ("number", "1"),
+            ("at", "now()"),
+            ("actor_kind", "'buyer'"),
+            ("change", "'cancel'"),
+            ("positions", "'{1}'"),
+        ],
+    ),
     ("admins", &[("id", ID), ("email", "'ada@example.org'"), ("password_hash", "'x'"), ("created_at", "now()")]),
     (
         "admin_sessions",
@@ -174,6 +187,13 @@ const WRONG: &[(&str, &str, Row)] = &[
     ("events_currency_form", "events", &[("id", OTHER), ("slug", "'b'"), ("currency", "'eur'")]),
     ("events_window_order", "events", &[("id", OTHER), ("slug", "'b'"), ("sales_open_at", "now()"), ("sales_close_at", "now()")]),
     ("events_max_per_order_positive", "events", &[("id", OTHER), ("slug", "'b'"), ("max_per_order", "0")]),
+    ("events_max_per_buyer_positive", "events", &[("id", OTHER), ("slug", "'b'"), ("max_per_buyer", "0")]),
+    ("events_checkout_known", "events", &[("id", OTHER), ("slug", "'b'"), ("checkout", "'later'")]),
+    (
+        "ticket_types_window_order",
+        "ticket_types",
+        &[("id", OTHER), ("code", "'b'"), ("sales_open_at", "now()"), ("sales_close_at", "now()")],
+    ),
     ("ticket_types_pkey", "ticket_types", &[("code", "'b'")]),
     ("ticket_types_event_id_code_key", "ticket_types", &[("id", OTHER)]),
     ("ticket_types_event_id_fkey", "ticket_types", &[("event_id", OTHER)]),
@@ -202,6 +222,12 @@ const WRONG: &[(&str, &str, Row)] = &[
         "tickets",
         &[("position", "2"), ("status", "'HELD'"), ("order_id", ID), ("held_until", "now()"), ("code", "'x'")],
     ),
+    ("tickets_used_if_sold", "tickets", &[("position", "2"), ("used_at", "now()")]),
+    ("orders_cancelled_not_negative", "orders", &[("id", OTHER), ("cancelled_quantity", "-1")]),
+    ("buyers_pkey", "buyers", &[]),
+    ("order_history_pkey", "order_history", &[]),
+    ("order_history_number_positive", "order_history", &[("number", "0")]),
+    ("order_history_actor_known", "order_history", &[("number", "2"), ("actor_kind", "'nobody'")]),
     ("orders_pkey", "orders", &[("idempotency_key", "'l'")]),
     ("orders_idempotency_key", "orders", &[("id", OTHER)]),
     ("orders_status_known", "orders", &[("id", OTHER), ("status", "'PAID'")]),
