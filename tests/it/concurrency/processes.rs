@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{Client, Process, Shop, at_once, order};
 
-fn servers(shop: &Shop, count: usize) -> (Vec<Process>, Vec<Client>) {
+pub fn servers(shop: &Shop, count: usize) -> (Vec<Process>, Vec<Client>) {
     let servers: Vec<Process> = at_once(count, |_| Process::serve(&["--database-url", shop.database.url(), "--database-connections", "8"]));
     let clients = servers.iter().map(|server| server.client().with_key(&shop.key)).collect();
     (servers, clients)
