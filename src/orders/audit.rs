@@ -43,7 +43,7 @@ struct Check {
     sql: &'static str,
 }
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 13] = [
     Check {
         name: "a ticket belongs to at most one live order",
         sql: "SELECT format('event %s ticket %s is claimed by %s live orders', event_id, position, count(*)) AS breach \
@@ -90,12 +90,33 @@ const CHECKS: [Check; 11] = [
                 coalesce(order_id::text, 'none'), coalesce(held_until::text, 'none'), CASE WHEN code IS NULL THEN 'none' ELSE 'set' END) AS breach \
               FROM tickets WHERE status NOT IN ('AVAILABLE', 'HELD', 'SOLD', 'BLOCKED') \
                 OR (status IN ('HELD', 'SOLD')) <> (order_id IS NOT NULL) OR (status = 'HELD') <> (held_until IS NOT NULL) \
-                OR (status = 'SOLD') <> (code IS NOT NULL)",
+                OR (status = 'SOLD') <> (code IS NOT NULL) \
+                OR (used_at IS NOT NULL AND status <> 'SOLD')",
+    },
+    Check {
+        name: "a held ticket is kept until its order's deadline",
+        sql: "SELECT format('event %s ticket %s is held until %s, its order %s until %s', t.event_id, t.position, t.held_until, o.id, \
+                coalesce(o.expires_at::text, 'none')) AS breach \
+              FROM tickets t JOIN orders o ON o.event_id = t.event_id AND o.id = t.order_id \
+              WHERE t.status = 'HELD' AND t.held_until IS DISTINCT FROM o.expires_at",
+    },
+    Check {
+        name: "an order that changed says so in its history",
+        sql: "SELECT format('event %s order %s is %s with %s tickets given back, its history ends with %s', o.event_id, o.id, o.status, \
+                o.cancelled_quantity, coalesce(last.change, 'nothing')) AS breach \
+              FROM orders o LEFT JOIN (SELECT DISTINCT ON (event_id, order_id) event_id, order_id, change FROM order_history \
+                  WHERE change <> 'used' ORDER BY event_id, order_id, number DESC) AS last ON last.event_id = o.event_id AND last.order_id = o.id \
+              WHERE CASE o.status WHEN 'CANCELLED' THEN coalesce(last.change, '') NOT IN ('cancel', 'release') \
+                WHEN 'EXPIRED' THEN coalesce(last.change, '') <> 'expire' \
+                WHEN 'HELD' THEN coalesce(last.change, 'release_some') <> 'release_some' \
+                WHEN 'SOLD' THEN (last.change IS NULL) <> (o.expires_at IS NULL AND o.cancelled_quantity = 0) \
+                  OR last.change IN ('cancel', 'release', 'release_some', 'expire') END",
     },
     Check {
         name: "an order's columns are those of its state",
         sql: "SELECT format('event %s order %s is %s with deadline %s', event_id, id, status, coalesce(expires_at::text, 'none')) AS breach \
-              FROM orders WHERE status NOT IN ('HELD', 'SOLD', 'CANCELLED', 'EXPIRED') OR (status = 'HELD' AND expires_at IS NULL)",
+              FROM orders WHERE status NOT IN ('HELD', 'SOLD', 'CANCELLED', 'EXPIRED') OR (status = 'HELD' AND expires_at IS NULL) \
+                OR quantity + cancelled_quantity > requested_quantity",
     },
     Check {
         name: "a key has one order",

@@ -443,7 +443,7 @@ impl Statement for BuyersHave {
     }
 }
 
-/// How many tickets each of these buyers has, held and bought; one who has none is absent.
+/// How many tickets each of these buyers has, held and bought.
 pub(super) fn buyers_have(
     conn: &mut PgConnection,
     event: EventId,

@@ -33,7 +33,8 @@ pub const DUE_WAITING: &str = "SELECT id, expires_at, positions FROM orders \
 pub const LOCK_BUYERS: &str = "INSERT INTO buyers (event_id, buyer_key) SELECT $1, wanted.key FROM unnest($2) AS wanted (key) ORDER BY wanted.key \
      ON CONFLICT (event_id, buyer_key) DO UPDATE SET buyer_key = excluded.buyer_key WHERE false";
 
-/// What these buyers have: bought, or held and not over at `$3`.
-pub const BUYERS_HAVE: &str = "SELECT buyer_key, sum(quantity)::bigint AS has FROM orders \
-     WHERE event_id = $1 AND buyer_key IS NOT NULL AND buyer_key = ANY ($2) \
-       AND (status = 'SOLD' OR (status = 'HELD' AND expires_at > $3)) GROUP BY buyer_key";
+/// What these buyers have: bought, or held and not over at `$3`. Each is looked up by itself: grouped over all of them, a planner that believes that
+/// hardly any order has a buyer's key reads each of the event's that has one.
+pub const BUYERS_HAVE: &str = "SELECT wanted.key, (SELECT coalesce(sum(quantity), 0)::bigint FROM orders \
+       WHERE event_id = $1 AND buyer_key IS NOT NULL AND buyer_key = wanted.key \
+         AND (status = 'SOLD' OR (status = 'HELD' AND expires_at > $3))) AS has FROM unnest($2) AS wanted (key)";

@@ -55,7 +55,9 @@ fn a_hold_that_somebody_has_locked_is_waited_for_before_anybody_is_told_sold_out
         let mut holder = shop.database.connect();
         // What another process does that confirms it.
         let confirm = "BEGIN; SELECT FROM orders FOR UPDATE; UPDATE orders SET status = 'SOLD'; \
-            UPDATE tickets SET status = 'SOLD', held_until = NULL, code = position || '-x'";
+            UPDATE tickets SET status = 'SOLD', held_until = NULL, code = position || '-x'; \
+            INSERT INTO order_history (event_id, order_id, number, at, actor_kind, change, positions) \
+              SELECT event_id, id, 1, now(), 'buyer', 'confirm', positions FROM orders";
         holder.batch_execute(confirm).unwrap();
         let reply = thread::scope(|scope| {
             let buyer = scope.spawn(|| shop.buy(2));
