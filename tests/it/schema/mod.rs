@@ -1,5 +1,6 @@
 //! The tables, their plans and the rules of the house: what a change can break without any request failing.
 
+mod audit;
 mod catalog;
 mod map;
 mod migrations;
