@@ -70,6 +70,10 @@ id!(
     LoadId
 );
 id!(
+    /// Names a job within its event.
+    JobId
+);
+id!(
     /// Names an admin.
     AdminId
 );

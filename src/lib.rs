@@ -18,6 +18,7 @@
 //! | [`events`] | events, ticket types, sale windows |
 //! | [`inventory`] | the states of a ticket; loading, claiming, giving back and counting: the only writer of `tickets` |
 //! | [`orders`] | the states of an order; the sale, holds, idempotency, limits, history, the audit |
+//! | [`queue`] | the job queue: knows a kind and a JSON payload, no feature |
 //! | [`accounts`] | admins and their sessions, partners and their keys |
 //! | [`worker`] | the periodic tasks of a server |
 //! | [`web`] | every URL, the pages, the JSON API |
@@ -38,5 +39,6 @@ pub mod input;
 pub mod inventory;
 pub mod money;
 pub mod orders;
+pub mod queue;
 pub mod web;
 pub mod worker;

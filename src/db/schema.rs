@@ -79,6 +79,52 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// What is worked side by side: a kind of job, or the jobs for one receiver. A lane that is stuck holds up no other.
+    job_lanes (name) {
+        name -> Text,
+        /// Set while nobody is to take jobs of this lane.
+        paused_at -> Nullable<Timestamptz>,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// What is still to be done, and was done of late. Written in the transaction that makes it necessary, worked by any number of consumers.
+    jobs (event_id, id) {
+        /// The event that it is about; all zeros for none.
+        event_id -> Uuid,
+        id -> Uuid,
+        lane -> Text,
+        kind -> Text,
+        /// Jobs of one group of one event run one at a time, in the order of their numbers.
+        group_key -> Text,
+        /// Place in the group, among those that are not over.
+        number -> Int4,
+        /// It is the one of its group that runs, or is next.
+        is_head -> Bool,
+        /// A second job of the event with this key is not made.
+        unique_key -> Nullable<Text>,
+        payload -> Jsonb,
+        state -> Text,
+        /// Not before then.
+        run_at -> Timestamptz,
+        /// How often it was taken.
+        attempts -> Int4,
+        /// Who took it last.
+        node -> Nullable<Text>,
+        taken_at -> Nullable<Timestamptz>,
+        /// The fence of the attempt at hand: whoever has another may not complete it.
+        lease -> Nullable<Uuid>,
+        /// From then on whoever took it is taken for dead, and others may take it.
+        lease_until -> Nullable<Timestamptz>,
+        /// What went wrong the last time.
+        error -> Nullable<Text>,
+        finished_at -> Nullable<Timestamptz>,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     /// What became of an order after it was made. How it was made stands in orders, so that a sale writes nothing here.
     order_history (event_id, order_id, number) {
         event_id -> Uuid,
@@ -206,6 +252,8 @@ diesel::allow_tables_to_appear_in_same_query!(
     buyers,
     events,
     inventory_loads,
+    job_lanes,
+    jobs,
     order_history,
     orders,
     partner_keys,

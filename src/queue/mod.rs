@@ -1,0 +1,337 @@
+//! The job queue: one table, many consumers, order where order matters.
+//!
+//! A job is written in the transaction that makes it necessary ([`enqueue`]), and worked later by any consumer in any process: claimed and
+//! committed, *then* worked, so that no lock is held meanwhile, then completed, fenced by the lease of that attempt.
+//!
+//! ```text
+//!             claim             complete
+//! CREATED ──────────▶ WORKING ──────────▶ DONE
+//!    ▲                  │  │
+//!    └──────────────────┘  └────────────▶ FAILED
+//!     fail, or lease ran out      after a bound
+//! ```
+//!
+//! Jobs of one *group* run one at a time and in order; groups run side by side. Each group has one *head*, the job that runs or is next,
+//! and only heads can be claimed. *Lanes* keep work apart that must not wait for each other: a kind of job, or the jobs for one receiver.
+//!
+//! This engine knows a kind and a JSON payload, and no feature.
+
+mod policy;
+mod queries;
+pub mod statements;
+mod wake;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel::PgConnection;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    db::{DbError, transaction},
+    ids::{EventId, JobId},
+};
+pub use policy::Retry;
+pub use wake::Wake;
+
+/// Most jobs that one statement writes or takes.
+pub const BATCH_MAX: usize = 1_000;
+/// How often an enqueue tries again that met the end of its group's last job. Each time another transaction has got further.
+const ENQUEUE_TRIES: u32 = 20;
+
+/// What orders a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Nothing: it may run beside any other.
+    Alone,
+    /// It runs after those of the same name that are not over when it is enqueued.
+    Of(String),
+}
+
+/// A job to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewJob {
+    /// The event that it is about; [`no_event`] if it is about none.
+    pub event: EventId,
+    /// Where it is worked.
+    pub lane: String,
+    /// What is to be done.
+    pub kind: &'static str,
+    /// What it waits for.
+    pub group: Group,
+    /// If the event has, or lately had, a job of this key already, no second one is made.
+    pub unique_key: Option<String>,
+    /// What the consumer is told.
+    pub payload: Value,
+}
+
+/// The event of jobs that are about none.
+#[must_use]
+pub fn no_event() -> EventId {
+    EventId::from(Uuid::nil())
+}
+
+/// A job that this consumer has taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claimed {
+    /// The event that it is about.
+    pub event: EventId,
+    /// Its id.
+    pub id: JobId,
+    /// What is to be done.
+    pub kind: String,
+    /// What the consumer is told.
+    pub payload: Value,
+    /// Which try this is, from 1.
+    pub attempt: u32,
+    /// When it was due.
+    pub run_at: DateTime<Utc>,
+}
+
+/// Jobs that were taken together, with the fence of this attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lease {
+    /// What completes them.
+    pub token: Uuid,
+    /// The jobs, the first due first.
+    pub jobs: Vec<Claimed>,
+}
+
+/// What a consumer asks for.
+#[derive(Clone, Debug)]
+pub struct Ask<'a> {
+    /// The lane.
+    pub lane: &'a str,
+    /// Not what was due before: the claim begins there, and does not walk what was done since an old snapshot was opened.
+    pub after: DateTime<Utc>,
+    /// At most so many.
+    pub count: usize,
+    /// The name of the consumer's process.
+    pub node: &'a str,
+    /// For how long the jobs are the consumer's.
+    pub time: TimeDelta,
+}
+
+/// Writes jobs in the caller's transaction, and returns how many were made: a job whose unique key is there is left out.
+///
+/// Waits for nobody but, where a group is given that has jobs, whoever is just ending one of them or enqueueing into the group.
+///
+/// # Errors
+/// The database's.
+pub fn enqueue(conn: &mut PgConnection, now: DateTime<Utc>, jobs: &[NewJob]) -> Result<usize, DbError> {
+    let mut made = 0;
+    for page in jobs.chunks(BATCH_MAX) {
+        // Nearly every job is the first of its group, and is written with the others. For the rest it is not known yet why they were not.
+        let (written, others) = queries::insert_heads(conn, now, page)?;
+        made += written;
+        for job in others {
+            made += usize::from(enqueue_behind(conn, now, job)?);
+        }
+    }
+    Ok(made)
+}
+
+/// Writes a job behind the head of its group, or as the head if there is none any more; `false` if its unique key is there.
+fn enqueue_behind(conn: &mut PgConnection, now: DateTime<Utc>, job: &NewJob) -> Result<bool, DbError> {
+    for _ in 0..ENQUEUE_TRIES {
+        if queries::has_unique_key(conn, job)? {
+            return Ok(false);
+        }
+        // While the head is locked it cannot end, so that whoever ends it afterwards sees this job behind it.
+        let written = match queries::last_number(conn, job)? {
+            Some(last) => queries::insert_waiting(conn, now, job, last + 1)?,
+            None => queries::insert_heads(conn, now, std::slice::from_ref(job))?.0 > 0,
+        };
+        if written {
+            return Ok(true);
+        }
+    }
+    Err(DbError::Conflict("a group of jobs changed all the time".to_owned()))
+}
+
+/// Takes jobs of a lane; `None` if none is ready that nobody else is just taking.
+///
+/// # Errors
+/// The database's.
+pub fn claim(conn: &mut PgConnection, now: DateTime<Utc>, ask: &Ask<'_>) -> Result<Option<Lease>, DbError> {
+    transaction(conn, |conn| {
+        let jobs = queries::claim(conn, now, ask)?;
+        if jobs.is_empty() {
+            return Ok(None);
+        }
+        let lease = Lease { token: Uuid::new_v4(), jobs };
+        queries::take(conn, now, ask, &lease)?;
+        Ok(Some(lease))
+    })
+}
+
+/// Completes jobs of a lease, each with what is to be done next, and returns those that were still the caller's. Of one that is not, nothing is
+/// written: its lease ran out, and another consumer has it or had it.
+///
+/// # Errors
+/// The database's.
+pub fn complete(conn: &mut PgConnection, now: DateTime<Utc>, lease: Uuid, done: &[(&Claimed, Vec<NewJob>)]) -> Result<Vec<JobId>, DbError> {
+    transaction(conn, |conn| {
+        let jobs: Vec<&Claimed> = done.iter().map(|(job, _)| *job).collect();
+        let over = queries::complete(conn, now, lease, &jobs)?;
+        queries::promote(conn, now, &over)?;
+        let ours: Vec<JobId> = over.into_iter().map(|over| over.id).collect();
+        let next: Vec<NewJob> = done.iter().filter(|(job, _)| ours.contains(&job.id)).flat_map(|(_, next)| next.iter().cloned()).collect();
+        enqueue(conn, now, &next)?;
+        Ok(ours)
+    })
+}
+
+/// What becomes of a job that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is tried again, not before then.
+    Retry(DateTime<Utc>),
+    /// It is given up, and its group goes on.
+    GiveUp,
+}
+
+/// Notes that a job failed, and why; `false` if it was no longer the caller's.
+///
+/// # Errors
+/// The database's.
+pub fn fail(conn: &mut PgConnection, now: DateTime<Utc>, lease: Uuid, job: &Claimed, why: &str, fate: Fate) -> Result<bool, DbError> {
+    transaction(conn, |conn| settle_failure(conn, now, lease, job.event, job.id, why, fate))
+}
+
+fn settle_failure(
+    conn: &mut PgConnection,
+    now: DateTime<Utc>,
+    lease: Uuid,
+    event: EventId,
+    id: JobId,
+    why: &str,
+    fate: Fate,
+) -> Result<bool, DbError> {
+    match fate {
+        Fate::Retry(at) => queries::retry(conn, lease, event, id, at, why),
+        Fate::GiveUp => {
+            let over = queries::give_up(conn, now, lease, event, id, why)?;
+            queries::promote(conn, now, &over)?;
+            Ok(!over.is_empty())
+        }
+    }
+}
+
+/// Takes back jobs whose consumer did not end them in time, and returns how many; `retry` says how often a kind is tried.
+///
+/// # Errors
+/// The database's.
+pub fn take_back(conn: &mut PgConnection, now: DateTime<Utc>, retry: impl Fn(&str) -> Retry) -> Result<usize, DbError> {
+    transaction(conn, |conn| {
+        let overdue = queries::overdue(conn, now, BATCH_MAX)?;
+        for job in &overdue {
+            let fate = if job.attempts >= retry(&job.kind).attempts_max { Fate::GiveUp } else { Fate::Retry(now) };
+            settle_failure(conn, now, job.lease, job.event, job.id, "its consumer did not end it in time", fate)?;
+        }
+        Ok(overdue.len())
+    })
+}
+
+/// The lanes that have something to do, given where the claims of some of them begin.
+///
+/// # Errors
+/// The database's.
+pub fn ready(conn: &mut PgConnection, now: DateTime<Utc>, after: &[(String, DateTime<Utc>)]) -> Result<Vec<String>, DbError> {
+    queries::ready(conn, now, after)
+}
+
+/// Makes lanes known; those that are stay as they are. A job in a lane that is not known is never found.
+///
+/// # Errors
+/// The database's.
+pub fn add_lanes(conn: &mut PgConnection, now: DateTime<Utc>, names: &[&str]) -> Result<(), DbError> {
+    queries::add_lanes(conn, now, names)
+}
+
+/// Stops or resumes the taking of jobs from a lane; `false` if there is no such lane. What is at work is finished.
+///
+/// # Errors
+/// The database's.
+pub fn set_paused(conn: &mut PgConnection, now: DateTime<Utc>, lane: &str, paused: bool) -> Result<bool, DbError> {
+    queries::set_paused(conn, lane, paused.then_some(now))
+}
+
+/// Puts a job back that was given up, behind whatever its group has; `false` if it is not there, or is not given up.
+///
+/// # Errors
+/// The database's.
+pub fn retry_failed(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId, id: JobId) -> Result<bool, DbError> {
+    transaction(conn, |conn| {
+        let Some((group, lane)) = queries::failed(conn, event, id)? else { return Ok(false) };
+        let of_group = NewJob { event, lane, kind: "", group: Group::Of(group), unique_key: None, payload: Value::Null };
+        for _ in 0..ENQUEUE_TRIES {
+            let last = queries::last_number(conn, &of_group)?;
+            if queries::revive(conn, now, event, id, last)? {
+                return Ok(true);
+            }
+        }
+        Err(DbError::Conflict("a group of jobs changed all the time".to_owned()))
+    })
+}
+
+/// Deletes jobs that were done before `before`, at most [`BATCH_MAX`], and returns how many. What was given up stays until it is retried.
+///
+/// # Errors
+/// The database's.
+pub fn prune(conn: &mut PgConnection, before: DateTime<Utc>) -> Result<usize, DbError> {
+    queries::prune(conn, before, BATCH_MAX)
+}
+
+/// What a lane has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneState {
+    /// Its name.
+    pub name: String,
+    /// Nobody takes its jobs since then.
+    pub paused_at: Option<DateTime<Utc>>,
+    /// Jobs that wait.
+    pub created: i64,
+    /// Jobs at work.
+    pub working: i64,
+    /// Jobs that were done and are still remembered.
+    pub done: i64,
+    /// Jobs that were given up.
+    pub failed: i64,
+    /// When the job was due that has waited longest.
+    pub oldest: Option<DateTime<Utc>>,
+}
+
+/// The state of every lane, by name. Reads every job.
+///
+/// # Errors
+/// The database's.
+pub fn lanes(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<Vec<LaneState>, DbError> {
+    queries::lanes(conn, now)
+}
+
+/// A job that was given up, or that failed and will be tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The event that it is about.
+    pub event: EventId,
+    /// Its id.
+    pub id: JobId,
+    /// Its lane.
+    pub lane: String,
+    /// What was to be done.
+    pub kind: String,
+    /// How often it was tried.
+    pub attempts: i32,
+    /// What went wrong the last time.
+    pub error: String,
+    /// When it is tried again; given up, if never.
+    pub next: Option<DateTime<Utc>>,
+}
+
+/// The first `count` jobs that failed: those that were given up, the last first, then those that will be tried again, the next first.
+///
+/// # Errors
+/// The database's.
+pub fn failures(conn: &mut PgConnection, count: i64) -> Result<Vec<Failure>, DbError> {
+    queries::failures(conn, count)
+}

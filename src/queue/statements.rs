@@ -1,0 +1,49 @@
+//! The SQL of the queue: a contract, which consumers in any language may use. The README explains it; a test runs such consumers beside ours.
+
+/// Takes jobs of a lane: `$1` lane, `$2` not those that were due before, `$3` now, `$4` how many. Heads of groups only, so that no group
+/// has two at work, and one with a hundred thousand waiting costs as much as one with a single job.
+pub const CLAIM: &str = "SELECT event_id, id, kind, group_key, number, payload, attempts, run_at FROM jobs \
+     WHERE lane = $1 AND state = 'CREATED' AND is_head AND run_at > $2 AND run_at <= $3 \
+     ORDER BY lane, run_at, event_id, id LIMIT $4 FOR UPDATE SKIP LOCKED";
+
+/// Marks what was claimed, in the same transaction: `$1` events, `$2` ids, `$3` node, `$4` now, `$5` lease, `$6` until when.
+pub const TAKE: &str = "UPDATE jobs SET state = 'WORKING', node = $3, taken_at = $4, lease = $5, lease_until = $6, attempts = attempts + 1 \
+     FROM unnest((SELECT $1), (SELECT $2)) AS taken (event_id, id) WHERE jobs.event_id = taken.event_id AND jobs.id = taken.id";
+
+/// Completes jobs, fenced: `$1` events, `$2` ids, `$3` the lease, `$4` now. A job that is not returned is no longer the caller's.
+pub const COMPLETE: &str = "UPDATE jobs SET state = 'DONE', is_head = false, lease = NULL, lease_until = NULL, error = NULL, finished_at = $4 \
+     FROM unnest((SELECT $1), (SELECT $2)) AS done (event_id, id) \
+     WHERE jobs.event_id = done.event_id AND jobs.id = done.id AND jobs.lease = $3 AND jobs.state || '' = 'WORKING' \
+     RETURNING jobs.event_id, jobs.id, jobs.group_key, jobs.number";
+
+/// After a job of a group is over, in the same transaction and a statement of its own: makes the next one the head. `$1` events, `$2` groups,
+/// `$3` numbers of those that are over, `$4` now.
+///
+/// It must not be one statement with what ends the job: whoever enqueues into the group has its head locked, so ending the head waits for
+/// them, and only a statement that begins after that wait sees what they enqueued.
+pub const PROMOTE: &str = "UPDATE jobs SET is_head = true, run_at = greatest(jobs.run_at, $4) \
+     FROM unnest((SELECT $1), (SELECT $2), (SELECT $3)) AS over (event_id, group_key, number) CROSS JOIN LATERAL (\
+       SELECT id FROM jobs AS waiting WHERE waiting.event_id = over.event_id AND waiting.group_key = over.group_key \
+         AND waiting.state = 'CREATED' AND NOT waiting.is_head AND waiting.number > over.number \
+       ORDER BY waiting.event_id, waiting.group_key, waiting.number LIMIT 1) AS next \
+     WHERE jobs.event_id = over.event_id AND jobs.id = next.id";
+
+/// Puts a job back that failed, fenced: `$1` event, `$2` id, `$3` the lease, `$4` when to try again, `$5` what went wrong.
+pub const RETRY: &str = "UPDATE jobs SET state = 'CREATED', lease = NULL, lease_until = NULL, run_at = $4, error = $5 \
+     WHERE event_id = $1 AND id = $2 AND lease = $3 AND state || '' = 'WORKING'";
+
+/// Gives a job up, fenced: `$1` event, `$2` id, `$3` the lease, `$4` now, `$5` what went wrong. [`PROMOTE`] follows, as after [`COMPLETE`].
+pub const GIVE_UP: &str = "UPDATE jobs SET state = 'FAILED', is_head = false, lease = NULL, lease_until = NULL, finished_at = $4, error = $5 \
+     WHERE event_id = $1 AND id = $2 AND lease = $3 AND state || '' = 'WORKING' RETURNING event_id, id, group_key, number";
+
+/// The lanes that have something to do: `$1` lanes, `$2` for each, not what was due before, `$3` now. Lanes that are paused are left out.
+pub const READY: &str = "SELECT known.name FROM job_lanes AS known LEFT JOIN unnest($1, $2) AS seen (name, before) ON seen.name = known.name \
+     WHERE known.paused_at IS NULL AND (SELECT run_at FROM jobs WHERE lane = known.name AND state = 'CREATED' AND is_head \
+         AND run_at > coalesce(seen.before, '-infinity') AND run_at <= $3 ORDER BY lane, run_at, event_id, id LIMIT 1) IS NOT NULL";
+
+/// The head of a group, locked: `$1` event, `$2` group. Whoever ends it waits, and then sees what was enqueued behind it.
+pub const HEAD: &str = "SELECT number FROM jobs WHERE event_id = $1 AND group_key = $2 AND is_head FOR UPDATE";
+
+/// Finds jobs whose lease has run out, and locks them: `$1` now, `$2` how many. [`RETRY`] or [`GIVE_UP`] follows, with the lease that ran out.
+pub const OVERDUE: &str = "SELECT event_id, id, lease, attempts, kind FROM jobs \
+     WHERE state = 'WORKING' AND lease_until <= $1 ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED";
