@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use diesel::PgConnection;
 
 use super::{
-    Order, queries,
+    Order, jobs, queries,
     states::{OrderChange, OrderStatus},
 };
 use crate::{
@@ -98,7 +98,7 @@ pub(super) struct Happening<'a> {
     pub(super) positions: &'a [i32],
 }
 
-/// Adds to the histories of orders, each of which the caller has locked.
+/// Adds to the histories of orders, each of which the caller has locked, and enqueues what follows.
 pub(super) fn append(
     conn: &mut PgConnection,
     event: EventId,
@@ -109,7 +109,11 @@ pub(super) fn append(
     if happenings.is_empty() {
         return Ok(());
     }
-    queries::insert_history(conn, event, now, actor, happenings)
+    let entries = queries::insert_history(conn, event, now, actor, happenings)?;
+    // That a ticket was used is told to nobody.
+    let is_change = |order: &OrderId| happenings.iter().any(|happening| happening.order == *order && happening.what != What::Used);
+    let changes = entries.into_iter().filter(|changed| is_change(&changed.order)).collect();
+    jobs::follow_up(conn, event, now, changes)
 }
 
 /// Everything that happened to `order`, its making first.

@@ -6,6 +6,7 @@ mod audit;
 mod desk;
 mod expiry;
 mod history;
+pub mod jobs;
 mod life;
 mod limits;
 mod queries;

@@ -22,6 +22,7 @@ use uuid::Uuid;
 use super::{
     Actor, Caller, HistoryEntry, IdempotencyKey, Order, OrderStatus, Takings, What,
     history::Happening,
+    jobs::OrderChanged,
     limits,
     statements::{BUYERS_HAVE, BY_KEYS, DUE_SKIPPING, DUE_WAITING, LOCK_BUYERS},
 };
@@ -487,7 +488,15 @@ pub(super) fn set_buyer_keys(conn: &mut PgConnection, event: EventId, keys: &[(O
 /// Each entry gets the number behind the last one of its order, which is locked.
 const INSERT_HISTORY: &str = "INSERT INTO order_history (event_id, order_id, number, at, actor_kind, actor_name, change, positions) \
      SELECT $1, new.order_id, coalesce((SELECT max(number) FROM order_history h WHERE h.event_id = $1 AND h.order_id = new.order_id), 0) + 1, \
-       $2, $3, $4, new.change, new.positions::integer[] FROM unnest($5, $6, $7) AS new (order_id, change, positions)";
+       $2, $3, $4, new.change, new.positions::integer[] FROM unnest($5, $6, $7) AS new (order_id, change, positions) \
+     RETURNING order_id, number";
+
+#[derive(QueryableByName)]
+#[diesel(table_name = order_history)]
+struct NumberRow {
+    order_id: Uuid,
+    number: i32,
+}
 
 pub(super) fn insert_history(
     conn: &mut PgConnection,
@@ -495,8 +504,8 @@ pub(super) fn insert_history(
     now: DateTime<Utc>,
     actor: &Actor,
     happenings: &[Happening<'_>],
-) -> Result<(), DbError> {
-    sql_query(INSERT_HISTORY)
+) -> Result<Vec<OrderChanged>, DbError> {
+    let rows: Vec<NumberRow> = sql_query(INSERT_HISTORY)
         .bind::<SqlUuid, _>(event.uuid())
         .bind::<Timestamptz, _>(now)
         .bind::<Text, _>(actor.kind())
@@ -504,8 +513,8 @@ pub(super) fn insert_history(
         .bind::<Array<SqlUuid>, _>(happenings.iter().map(|happening| happening.order.uuid()).collect::<Vec<_>>())
         .bind::<Array<Text>, _>(happenings.iter().map(|happening| happening.what.column()).collect::<Vec<_>>())
         .bind::<Array<Text>, _>(happenings.iter().map(|happening| array_literal(happening.positions)).collect::<Vec<_>>())
-        .execute(conn)?;
-    Ok(())
+        .load(conn)?;
+    Ok(rows.into_iter().map(|row| OrderChanged { order: row.order_id.into(), number: row.number }).collect())
 }
 
 type HistoryRow = (DateTime<Utc>, String, Option<String>, String, Vec<Option<i32>>);

@@ -21,6 +21,7 @@ use diesel::PgConnection;
 
 use super::{
     Caller, IdempotencyKey, Order, OrderError, OrderStatus, Placed, Request, Short, Shortage, expiry,
+    jobs::{self, MAKING, OrderChanged},
     limits::Allowances,
     queries,
     rules::{self, Agreement, Shelf},
@@ -382,6 +383,8 @@ impl<'a> Batch<'a> {
             }
         }
         claim::take(conn, self.programme.event.id, sold, held)?;
+        let changes = kept.iter().map(|deal| OrderChanged { order: deal.order.id, number: MAKING }).collect();
+        jobs::follow_up(conn, self.programme.event.id, self.terms.now, changes)?;
         let type_codes = type_codes(self.programme);
         for deal in kept {
             let placed = Placed { order: deal.order, tickets: deal.tickets, type_codes: Arc::clone(&type_codes) };

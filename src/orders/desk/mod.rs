@@ -38,7 +38,9 @@ use tokio::{
 };
 
 use super::{
-    Changed, OrderError, Party, Request, Which, expiry, life,
+    Changed, OrderError, Party, Request, Which, expiry,
+    jobs::ORDER_CHANGES,
+    life,
     sale::{self, Entry, Outcome, SaleLimits, Terms, Verdict},
     statements::SALE_SESSION,
 };
@@ -51,6 +53,7 @@ use crate::{
         Ticket,
         claim::{LowWater, Pass},
     },
+    queue::Wake,
 };
 
 /// Desks of one process. A second one works while the first waits for its commit, and more would only make the batches smaller.
@@ -73,6 +76,7 @@ pub struct Desk {
     db: Db,
     clock: Clock,
     limits: SaleLimits,
+    wake: Wake,
 }
 
 /// One desk: its queue, and the threads that serve it.
@@ -112,8 +116,15 @@ impl Desk {
     /// Opens the desks. Each connects when it first has something to sell.
     #[must_use]
     pub fn open(db: &Db, clock: &Clock, limits: SaleLimits) -> Self {
-        let counters = (0..DESKS).map(|number| Counter::open(number, db, clock, limits)).collect();
-        Self { counters, known: Arc::default(), ended: Arc::default(), db: db.clone(), clock: clock.clone(), limits }
+        let wake = Wake::default();
+        let counters = (0..DESKS).map(|number| Counter::open(number, db, clock, limits, &wake)).collect();
+        Self { counters, known: Arc::default(), ended: Arc::default(), db: db.clone(), clock: clock.clone(), limits, wake }
+    }
+
+    /// What the desk wakes when it has made follow-ups necessary.
+    #[must_use]
+    pub fn wake(&self) -> &Wake {
+        &self.wake
     }
 
     /// Sells to one request, together with whatever else is queued.
@@ -149,7 +160,9 @@ impl Desk {
     /// Makes a hold a sale; see [`life::confirm`], whose errors these are.
     pub async fn confirm(&self, slug: String, id: OrderId, party: Party) -> Result<Changed, OrderError> {
         let (now, limits) = (self.clock.now(), self.limits);
-        self.db.run(move |conn| life::confirm(conn, now, limits, &slug, id, &party)).await
+        let confirmed = self.db.run(move |conn| life::confirm(conn, now, limits, &slug, id, &party)).await;
+        self.wake.wake(ORDER_CHANGES);
+        confirmed
     }
 
     /// Gives tickets of an order back; see [`life::cancel`], whose errors these are. What comes back is claimed first from then on.
@@ -160,7 +173,9 @@ impl Desk {
             desk.note_returned(changed.programme.event.id, &changed.returned);
             Ok(changed)
         };
-        self.db.run(cancel).await
+        let cancelled = self.db.run(cancel).await;
+        self.wake.wake(ORDER_CHANGES);
+        cancelled
     }
 
     /// Lets the claims of an event begin with tickets that are on sale again. Without it they would be sold all the same, last.
@@ -215,17 +230,18 @@ fn place(slug: &str, count: usize) -> usize {
 }
 
 impl Counter {
-    fn open(number: usize, db: &Db, clock: &Clock, limits: SaleLimits) -> Self {
+    fn open(number: usize, db: &Db, clock: &Clock, limits: SaleLimits, wake: &Wake) -> Self {
         let (arrivals, shorts) = (Arc::new(Queue::default()), Arc::new(Queue::default()));
         let seller = || Seller::new(connect_to(db), clock.clone(), limits);
         let (turn, to_shorts) = (Arc::new(Mutex::new(LowWater::default())), Arc::new(ToShorts(Arc::clone(&shorts))));
         let skipping = (0..SELLERS).map(|place| {
             let (seller, arrivals, turn, to_shorts) = (seller(), Arc::clone(&arrivals), Arc::clone(&turn), Arc::clone(&to_shorts));
-            spawn(format!("desk-{number}.{place}"), move || serve_arrivals(seller, &arrivals, &turn, &to_shorts))
+            let wake = wake.clone();
+            spawn(format!("desk-{number}.{place}"), move || serve_arrivals(seller, &arrivals, &turn, &to_shorts, &wake))
         });
         let mut threads: Vec<_> = skipping.collect();
-        let (waiting, served, marks) = (seller(), Arc::clone(&shorts), Arc::clone(&turn));
-        threads.push(spawn(format!("desk-{number}.waiting"), move || serve_shorts(waiting, &served, &marks)));
+        let (waiting, served, marks, wake) = (seller(), Arc::clone(&shorts), Arc::clone(&turn), wake.clone());
+        threads.push(spawn(format!("desk-{number}.waiting"), move || serve_shorts(waiting, &served, &marks, &wake)));
         Self { arrivals, shorts, turn, threads: Mutex::new(threads.into_iter().flatten().collect()) }
     }
 }
@@ -259,7 +275,7 @@ fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Option<JoinHandl
 ///
 /// Whoever has the lock on the marks has the turn: it is taken before the batch and given up when all of it is claimed. Nobody waits for
 /// arrivals with it.
-fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, turn: &Mutex<LowWater>, to_shorts: &ToShorts) {
+fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, turn: &Mutex<LowWater>, to_shorts: &ToShorts, wake: &Wake) {
     while arrivals.wait() {
         let mut held = Some(lock(turn));
         let Some(Batch { slug, waiting }) = arrivals.take() else { continue };
@@ -281,6 +297,7 @@ fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, turn: &Mut
             }
         }
         drop(held);
+        wake.wake(ORDER_CHANGES);
         for (waiting, verdict) in waiting.into_iter().zip(verdicts) {
             match verdict {
                 Verdict::Settled(outcome) => {
@@ -319,7 +336,7 @@ fn end_holds(seller: &mut Seller<PgConnection>, slug: &str, wanted: i64, marks: 
 }
 
 /// Gives those who were short the last word.
-fn serve_shorts(mut seller: Seller<PgConnection>, shorts: &Queue, marks: &Mutex<LowWater>) {
+fn serve_shorts(mut seller: Seller<PgConnection>, shorts: &Queue, marks: &Mutex<LowWater>, wake: &Wake) {
     while shorts.wait() {
         let Some(Batch { slug, waiting }) = shorts.take() else { continue };
         end_holds(&mut seller, &slug, i64::MAX, marks);
@@ -327,6 +344,7 @@ fn serve_shorts(mut seller: Seller<PgConnection>, shorts: &Queue, marks: &Mutex<
             let outcomes = sale::waiting_pass(conn, terms, entries)?;
             Ok(outcomes.into_iter().map(|outcome| Verdict::Settled(Box::new(outcome))).collect())
         });
+        wake.wake(ORDER_CHANGES);
         for (waiting, verdict) in waiting.into_iter().zip(verdicts) {
             waiting.tell(match verdict {
                 Verdict::Settled(outcome) => *outcome,

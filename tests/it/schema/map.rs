@@ -36,7 +36,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("app", &["accounts", "clock", "config", "db", "ids", "orders"]),
     // It gathers what the rooms below want to be told; they know nothing of it.
     ("config", &["db", "orders"]),
-    ("orders", &["clock", "db", "email", "events", "ids", "input", "inventory", "money"]),
+    ("orders", &["clock", "db", "email", "events", "ids", "input", "inventory", "money", "queue"]),
+    ("queue", &["clock", "db", "ids", "money"]),
     ("inventory", &["clock", "db", "email", "events", "ids", "input", "money"]),
     ("events", &["clock", "db", "email", "ids", "input", "money"]),
     ("accounts", &["clock", "db", "email", "ids", "input", "money"]),
