@@ -6,10 +6,7 @@ use std::{
     net::TcpListener,
     path::PathBuf,
     process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -31,7 +28,7 @@ use crate::{
         onsale::{self, OnsaleArgs, OnsaleError},
     },
     clock::Clock,
-    config::{DatabaseArgs, ServeArgs},
+    config::{DatabaseArgs, ServeArgs, WorkArgs, sweep_pause},
     db::{
         DatabaseSettings, Db, DbCause, DbError,
         local::{Health, LocalDatabase, LocalDatabaseError},
@@ -40,7 +37,7 @@ use crate::{
     demo,
     inventory::{self, InventoryError, Load, LoadedBy, Stock},
     orders, web,
-    worker::{self, Sweeper},
+    worker::{self, Runner, Sweeper},
 };
 
 /// Pause between two tries to reach a database that is not there yet, and between two looks at the local one.
@@ -63,6 +60,8 @@ struct Cli {
 enum Command {
     /// Serve the pages and the API
     Serve(ServeArgs),
+    /// Work jobs, such as confirmations, and serve nobody
+    Work(WorkArgs),
     /// Bring the database's tables up to this version
     Migrate,
     /// Load inventory from a CSV file into an event
@@ -188,6 +187,7 @@ fn start_log(filter: &str) -> Result<(), Failure> {
 fn run(cli: &Cli) -> Result<(), Failure> {
     match &cli.command {
         Command::Serve(args) => serve(&cli.database, args),
+        Command::Work(args) => work(&cli.database, args),
         Command::Migrate => with_connection(&cli.database, |_| say("The database is up to date.")),
         Command::Load(args) => load(&cli.database, args),
         Command::Admin(AdminCommand::Create { email }) => create_admin(&cli.database, email),
@@ -258,22 +258,57 @@ fn serve(database: &DatabaseArgs, args: &ServeArgs) -> Result<(), Failure> {
     let listener = TcpListener::bind(args.listen).map_err(|error| Failure::Listen(args.listen, error))?;
     let bound = listener.local_addr()?;
     let (url, local) = open(database)?;
-    let app = App::new(args.web(bound), Db::new(args.database(url)), Clock::system());
-    let ended = Arc::new(AtomicBool::new(false));
+    let app = App::new(args.web(bound, &database.data_dir), Db::new(args.database(url)), Clock::system());
+    let duties =
+        Duties { with_demo: args.demo, is_server: true, workers: args.workers.into(), sweep_pause: sweep_pause(args.hold_sweep_secs) };
+    run_app(&app, local, &duties, |ended| actix_web::rt::System::new().block_on(run_server(&app, listener, args.http_threads, ended)))
+}
+
+/// Works jobs, and serves nobody.
+fn work(database: &DatabaseArgs, args: &WorkArgs) -> Result<(), Failure> {
+    let (url, local) = open(database)?;
+    let app = App::new(args.app(&database.data_dir), Db::new(args.database(url)), Clock::system());
+    let duties =
+        Duties { with_demo: false, is_server: false, workers: args.workers.into(), sweep_pause: sweep_pause(args.hold_sweep_secs) };
+    run_app(&app, local, &duties, |ended| actix_web::rt::System::new().block_on(until_told_to_end(ended)))
+}
+
+/// What a process does beside its main part.
+struct Duties {
+    with_demo: bool,
+    is_server: bool,
+    workers: usize,
+    sweep_pause: Option<Duration>,
+}
+
+/// Prepares the database, does the duties, and meanwhile `main_part`, with whose end all of it ends.
+fn run_app(
+    app: &App,
+    local: Option<LocalDatabase>,
+    duties: &Duties,
+    main_part: impl FnOnce(&AtomicBool) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let ended = AtomicBool::new(false);
     let outcome = thread::scope(|scope| {
-        let preparation = scope.spawn(|| prepare(&app, args.demo, &ended));
-        let watch = local.as_ref().map(|local| scope.spawn(|| watch(local, &ended)));
-        let sweep = args.sweep_pause().map(|pause| {
-            let (app, ended) = (&app, &ended);
-            scope.spawn(move || sweep(app, pause, ended))
-        });
-        let served = actix_web::rt::System::new().block_on(run_server(&app, listener, args.http_threads, &ended));
+        let ended = &ended;
+        let preparation = scope.spawn(|| prepare(app, duties, ended));
+        let mut beside = Vec::new();
+        if let Some(local) = &local {
+            beside.push(scope.spawn(|| watch(local, ended)));
+        }
+        if let Some(pause) = duties.sweep_pause {
+            beside.push(scope.spawn(move || sweep(app, pause, ended)));
+        }
+        if duties.workers > 0 {
+            beside.push(scope.spawn(|| Runner::new(app, worker::handlers()).run(duties.workers, ended)));
+        }
+        let done = main_part(ended);
         app.desk.close();
         ended.store(true, Ordering::Relaxed);
-        watch.map(thread::ScopedJoinHandle::join);
-        sweep.map(thread::ScopedJoinHandle::join);
+        app.desk.wake().nudge();
+        beside.into_iter().for_each(|thread| drop(thread.join()));
         let prepared = preparation.join().unwrap_or(Err(Failure::Told));
-        served.and(prepared)
+        done.and(prepared)
     });
     if let Some(local) = local {
         let closed = local.close()?;
@@ -306,21 +341,32 @@ async fn run_server(app: &App, listener: TcpListener, threads: Option<u16>, ende
     }
 }
 
+/// Waits for SIGTERM or SIGINT, or until the preparation has failed for good.
+async fn until_told_to_end(ended: &AtomicBool) -> Result<(), Failure> {
+    let mut told = std::pin::pin!(web::told_to_end());
+    while tokio::time::timeout(DATABASE_POLL, &mut told).await.is_err() {
+        if ended.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Brings the database to this version, then lets requests in. Until then they are answered 503, and retried by those who sent them.
-fn prepare(app: &App, with_demo: bool, ended: &AtomicBool) -> Result<(), Failure> {
-    let result = prepare_until_done(app, with_demo, ended);
+fn prepare(app: &App, duties: &Duties, ended: &AtomicBool) -> Result<(), Failure> {
+    let result = prepare_until_done(app, duties, ended);
     if result.is_err() {
         ended.store(true, Ordering::Relaxed);
     }
     result
 }
 
-fn prepare_until_done(app: &App, with_demo: bool, ended: &AtomicBool) -> Result<(), Failure> {
+fn prepare_until_done(app: &App, duties: &Duties, ended: &AtomicBool) -> Result<(), Failure> {
     loop {
         if ended.load(Ordering::Relaxed) {
             return Ok(());
         }
-        match prepare_once(app, with_demo, ended) {
+        match prepare_once(app, duties, ended) {
             // It went away in the middle: every step can be done again.
             Err(failure) if is_transient(&failure) && !ended.load(Ordering::Relaxed) => thread::sleep(DATABASE_POLL),
             Err(_) if ended.load(Ordering::Relaxed) => return Ok(()),
@@ -329,17 +375,20 @@ fn prepare_until_done(app: &App, with_demo: bool, ended: &AtomicBool) -> Result<
     }
 }
 
-fn prepare_once(app: &App, with_demo: bool, ended: &AtomicBool) -> Result<(), Failure> {
+fn prepare_once(app: &App, duties: &Duties, ended: &AtomicBool) -> Result<(), Failure> {
     let mut conn = connect(&app.db, None, ended)?;
     announce(&migrate::run(&mut conn)?);
-    if with_demo {
+    if duties.with_demo {
         demo::prepare(&mut conn, app.clock.now())?;
     }
     let has_admin = accounts::any_admin(&mut conn)?;
     app.db.set_prepared();
+    if !duties.is_server {
+        return say("boxoffice works.");
+    }
     let address = &app.config.public_url;
     say(format_args!("boxoffice is ready: {address}"))?;
-    if with_demo {
+    if duties.with_demo {
         say(format_args!("The demo event: {address}/events/{}", demo::SLUG))?;
     }
     if !has_admin {

@@ -1,8 +1,13 @@
 //! Command line and environment, read once into validated structs. Nothing else in the program reads the environment.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
+use lettre::message::Mailbox;
 
 use crate::{
     db::DatabaseSettings,
@@ -62,9 +67,102 @@ pub struct ServeArgs {
     /// Pause between two sweeps that put the tickets of holds back that are over, in seconds; 0 leaves it to the sales that need them
     #[arg(long, env = "BOXOFFICE_HOLD_SWEEP_SECS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3_600), value_name = "SECONDS")]
     pub hold_sweep_secs: u64,
+    /// Threads of this process that work jobs, such as confirmations; 0 leaves them to `boxoffice work`
+    #[arg(long, env = "BOXOFFICE_WORKERS", default_value_t = 4, value_parser = clap::value_parser!(u16).range(0..=256), value_name = "N")]
+    pub workers: u16,
+    /// How e-mail is sent
+    #[command(flatten)]
+    pub mail: MailArgs,
     /// Threads that serve HTTP; the default is one for each core
     #[arg(long, env = "BOXOFFICE_HTTP_THREADS", value_parser = clap::value_parser!(u16).range(1..=256), value_name = "N")]
     pub http_threads: Option<u16>,
+}
+
+/// How e-mail is sent.
+#[derive(Args, Clone, Debug, Default)]
+pub struct MailArgs {
+    /// Who e-mail is from, such as: Old Opera <tickets@example.org>
+    #[arg(long, env = "BOXOFFICE_MAIL_FROM", value_name = "ADDRESS")]
+    pub mail_from: Option<Mailbox>,
+    /// The mail server, such as smtps://user:password@mail.example.org or smtp://mail.example.org:587?tls=required; without it, mail is written into a folder
+    #[arg(long, env = "BOXOFFICE_SMTP_URL", value_name = "URL", hide_env_values = true)]
+    pub smtp_url: Option<String>,
+    /// The folder that mail is written into without a mail server [default: spool in the data directory]
+    #[arg(long, env = "BOXOFFICE_SPOOL_DIR", value_name = "DIR")]
+    pub spool_dir: Option<PathBuf>,
+}
+
+/// How e-mail is sent.
+#[derive(Clone, Debug)]
+pub struct MailConfig {
+    /// Who it is from.
+    pub from: Mailbox,
+    /// Where it goes.
+    pub transport: MailTransport,
+}
+
+/// Where e-mail goes.
+#[derive(Clone, Debug)]
+pub enum MailTransport {
+    /// Into this folder, a file each.
+    Spool(PathBuf),
+    /// To the mail server of this URL.
+    Smtp(String),
+}
+
+impl MailArgs {
+    /// The same, with what is not given filled in.
+    #[must_use]
+    pub fn config(&self, data_dir: &Path) -> MailConfig {
+        let spool = || self.spool_dir.clone().unwrap_or_else(|| data_dir.join("spool"));
+        MailConfig {
+            from: self.mail_from.clone().unwrap_or_else(nobody),
+            transport: self.smtp_url.clone().map_or_else(|| MailTransport::Spool(spool()), MailTransport::Smtp),
+        }
+    }
+}
+
+/// Who mail is from until somebody says so; good for a spool folder only.
+#[expect(clippy::expect_used, reason = "the address is a constant, and a test reads it")]
+fn nobody() -> Mailbox {
+    "boxoffice <boxoffice@localhost>".parse().expect("an address")
+}
+
+/// How `boxoffice work` works.
+#[derive(Args, Clone, Debug)]
+pub struct WorkArgs {
+    /// Threads that work jobs
+    #[arg(long, env = "BOXOFFICE_WORKERS", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256), value_name = "N")]
+    pub workers: u16,
+    /// The address that buyers see, such as https://tickets.example.org; links in e-mail begin with it
+    #[arg(long, env = "BOXOFFICE_PUBLIC_URL", default_value = "http://127.0.0.1:8080", value_name = "URL")]
+    pub public_url: String,
+    /// Pause between two sweeps that put the tickets of holds back that are over, in seconds; 0 leaves it to the sales that need them
+    #[arg(long, env = "BOXOFFICE_HOLD_SWEEP_SECS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3_600), value_name = "SECONDS")]
+    pub hold_sweep_secs: u64,
+    /// How e-mail is sent
+    #[command(flatten)]
+    pub mail: MailArgs,
+}
+
+impl WorkArgs {
+    /// How to use the database at `url`: a connection for each thread, and some for the periodic tasks.
+    #[must_use]
+    pub fn database(&self, url: impl Into<String>) -> DatabaseSettings {
+        DatabaseSettings { connections_max: u32::from(self.workers) + 2, ..DatabaseSettings::at(url) }
+    }
+
+    /// What handlers of jobs are told.
+    #[must_use]
+    pub fn app(&self, data_dir: &Path) -> WebConfig {
+        WebConfig { mail: self.mail.config(data_dir), ..WebConfig::at(&self.public_url) }
+    }
+}
+
+/// Pause between two sweeps of holds; none if nothing is to be swept.
+#[must_use]
+pub fn sweep_pause(secs: u64) -> Option<Duration> {
+    (secs > 0).then(|| Duration::from_secs(secs))
 }
 
 /// What request handlers need to know of the configuration.
@@ -78,6 +176,8 @@ pub struct WebConfig {
     pub sale_limits: SaleLimits,
     /// For how long tickets may be held.
     pub holds: HoldLimits,
+    /// How e-mail is sent.
+    pub mail: MailConfig,
     /// Largest body of a JSON call or a form, in bytes.
     pub body_bytes_max: usize,
     /// Largest inventory file, in bytes.
@@ -104,20 +204,15 @@ impl ServeArgs {
         }
     }
 
-    /// Pause between two sweeps of holds; none if nothing is to be swept.
-    #[must_use]
-    pub fn sweep_pause(&self) -> Option<Duration> {
-        (self.hold_sweep_secs > 0).then(|| Duration::from_secs(self.hold_sweep_secs))
-    }
-
     /// What request handlers are told, for a server that listens on `bound`.
     #[must_use]
-    pub fn web(&self, bound: SocketAddr) -> WebConfig {
+    pub fn web(&self, bound: SocketAddr, data_dir: &Path) -> WebConfig {
         let public_url = self.public_url.clone().unwrap_or_else(|| format!("http://{bound}"));
         let lock_wait = Duration::from_millis(self.sale_lock_wait_ms);
         WebConfig {
             sale_limits: SaleLimits { lock_wait, claim_wait: 2 * lock_wait },
             holds: HoldLimits { usual_secs: self.hold_secs, secs_max: self.hold_secs_max },
+            mail: self.mail.config(data_dir),
             ..WebConfig::at(&public_url)
         }
     }
@@ -132,9 +227,22 @@ impl WebConfig {
             secure_cookies: public_url.starts_with("https://"),
             sale_limits: SaleLimits::default(),
             holds: HoldLimits::default(),
+            mail: MailArgs::default().config(Path::new("./data")),
             body_bytes_max: BODY_BYTES_MAX,
             file_bytes_max: FILE_BYTES_MAX,
             body_wait: BODY_WAIT,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_mail_server_mail_goes_into_the_data_directory() {
+        let config = MailArgs::default().config(Path::new("/srv/data"));
+        assert_eq!(config.from.email.to_string(), "boxoffice@localhost");
+        assert!(matches!(config.transport, MailTransport::Spool(folder) if folder == Path::new("/srv/data/spool")));
     }
 }

@@ -300,6 +300,16 @@ pub fn programme(conn: &mut PgConnection, slug: &str) -> Result<Programme, Event
     Ok(Programme { event, ticket_types })
 }
 
+/// The event of that id with its ticket types.
+///
+/// # Errors
+/// [`EventError::NotFound`].
+pub fn programme_by_id(conn: &mut PgConnection, id: EventId) -> Result<Programme, EventError> {
+    let event = queries::event_by_id(conn, id)?.ok_or_else(|| EventError::NotFound(id.to_string()))?;
+    let ticket_types = queries::ticket_types(conn, event.id)?;
+    Ok(Programme { event, ticket_types })
+}
+
 /// The same, with the event's row locked until the transaction at hand ends: for whoever changes its stock.
 ///
 /// # Errors

@@ -141,6 +141,11 @@ pub(super) fn event(conn: &mut PgConnection, slug: &str) -> Result<Option<Event>
     row.map(Event::try_from).transpose()
 }
 
+pub(super) fn event_by_id(conn: &mut PgConnection, id: EventId) -> Result<Option<Event>, DbError> {
+    let row = events::table.find(id.uuid()).select(EventRow::as_select()).first(conn).optional()?;
+    row.map(Event::try_from).transpose()
+}
+
 pub(super) fn event_for_update(conn: &mut PgConnection, slug: &str) -> Result<Option<Event>, DbError> {
     if !is_slug(slug) {
         return Ok(None);

@@ -341,6 +341,27 @@ pub fn find(conn: &mut PgConnection, slug: &str, id: OrderId, reader: &Reader) -
     Ok((programme, Placed { order, tickets, type_codes }))
 }
 
+/// One order with its event, for the program itself.
+///
+/// # Errors
+/// [`OrderError::EventNotFound`], [`OrderError::NotFound`].
+pub fn find_by_id(conn: &mut PgConnection, event: EventId, id: OrderId) -> Result<(Programme, Placed), OrderError> {
+    let programme = events::programme_by_id(conn, event)?;
+    let order = queries::order(conn, event, id)?.ok_or(OrderError::NotFound)?;
+    let tickets = inventory::tickets_of(conn, event, order.id, &order.positions)?;
+    let type_codes = type_codes(&programme);
+    Ok((programme, Placed { order, tickets, type_codes }))
+}
+
+/// Which of these orders are bought.
+///
+/// # Errors
+/// The database's.
+pub fn bought(conn: &mut PgConnection, event: EventId, ids: &[OrderId]) -> Result<Vec<OrderId>, DbError> {
+    let orders = queries::orders_by_ids(conn, event, ids)?;
+    Ok(orders.into_values().filter(|order| order.status == OrderStatus::Sold).map(|order| order.id).collect())
+}
+
 /// What the holder of a link holds at `now`, if that is a hold that is not over.
 ///
 /// # Errors

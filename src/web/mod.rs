@@ -54,6 +54,13 @@ pub fn server(app: App, listener: TcpListener, threads: Option<u16>) -> io::Resu
 
 /// Waits for a signal to end, and then for the desks.
 async fn closed(desk: Desk) {
+    told_to_end().await;
+    // It fails only if closing panics, and the server is to end all the same.
+    let _ = tokio::task::spawn_blocking(move || desk.close()).await;
+}
+
+/// Waits for SIGTERM or SIGINT.
+pub async fn told_to_end() {
     let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(|kind| async move {
         match signal(kind) {
             Ok(mut signal) => signal.recv().await.map_or((), |()| ()),
@@ -65,6 +72,4 @@ async fn closed(desk: Desk) {
         }
     });
     select_all(signals.map(Box::pin)).await;
-    // It fails only if closing panics, and the server is to end all the same.
-    let _ = tokio::task::spawn_blocking(move || desk.close()).await;
 }

@@ -1,5 +1,9 @@
-//! What is done without anybody asking: the periodic tasks of a server.
+//! What is done without anybody asking: jobs of the queue, one file a kind, and the periodic tasks of a server.
 
+pub mod confirmation;
+mod handler;
+mod order_changes;
+mod runner;
 mod sweep;
 
 use std::{
@@ -8,7 +12,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use handler::{Handler, Trouble};
+pub use runner::{LEASE_SECS, Runner};
 pub use sweep::Sweeper;
+
+/// Every kind of job that this version works.
+#[must_use]
+pub fn handlers() -> Vec<Box<dyn Handler>> {
+    vec![Box::new(order_changes::FollowUp), Box::new(confirmation::Confirmation::default())]
+}
 
 /// How soon a task notices that the server ends.
 const END_POLL: Duration = Duration::from_millis(100);

@@ -31,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("bench", &["accounts", "app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders"]),
     ("web", &["accounts", "app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders"]),
-    ("worker", &["app", "clock", "db", "events", "ids", "inventory", "orders"]),
+    ("worker", &["app", "clock", "config", "db", "events", "ids", "input", "inventory", "money", "orders", "queue"]),
     ("demo", &["db", "events", "ids", "input", "inventory", "money"]),
     ("app", &["accounts", "clock", "config", "db", "ids", "orders"]),
     // It gathers what the rooms below want to be told; they know nothing of it.

@@ -87,7 +87,7 @@ fn every_claim_of_the_sale_is_read_through_its_partial_index() {
 type Row = &'static [(&'static str, &'static str)];
 
 /// A right row of each table, as columns and SQL values. The rows are there when the wrong ones are tried.
-const RIGHT: [(&str, Row); 11] = [
+const RIGHT: [(&str, Row); 13] = [
     ("events", &[("id", ID), ("slug", "'gala'"), ("name", "'Gala'"), ("currency", "'EUR'"), ("created_at", "now()")]),
     (
         "ticket_types",
@@ -164,6 +164,23 @@ const RIGHT: [(&str, Row); 11] = [
             ("positions", "'{1}'"),
         ],
     ),
+    ("job_lanes", &[("name", "'tests'"), ("created_at", "now()")]),
+    (
+        "jobs",
+        &[
+            ("event_id", ID),
+            ("id", ID),
+            ("lane", "'tests'"),
+            ("kind", "'test'"),
+            ("group_key", "'g'"),
+            ("number", "1"),
+            ("is_head", "true"),
+            ("unique_key", "'k'"),
+            ("payload", "'{}'"),
+            ("run_at", "now()"),
+            ("created_at", "now()"),
+        ],
+    ),
     ("admins", &[("id", ID), ("email", "'ada@example.org'"), ("password_hash", "'x'"), ("created_at", "now()")]),
     (
         "admin_sessions",
@@ -228,6 +245,28 @@ const WRONG: &[(&str, &str, Row)] = &[
     ("order_history_pkey", "order_history", &[]),
     ("order_history_number_positive", "order_history", &[("number", "0")]),
     ("order_history_actor_known", "order_history", &[("number", "2"), ("actor_kind", "'nobody'")]),
+    ("job_lanes_pkey", "job_lanes", &[]),
+    ("jobs_pkey", "jobs", &[("group_key", "'h'"), ("unique_key", "'l'")]),
+    ("jobs_head", "jobs", &[("id", OTHER), ("unique_key", "'l'")]),
+    ("jobs_unique_key", "jobs", &[("id", OTHER), ("group_key", "'h'")]),
+    ("jobs_state_known", "jobs", &[("id", OTHER), ("is_head", "false"), ("unique_key", "'l'"), ("state", "'LOST'")]),
+    ("jobs_lease_iff_working", "jobs", &[("id", OTHER), ("group_key", "'h'"), ("unique_key", "'l'"), ("state", "'WORKING'")]),
+    ("jobs_lease_iff_working", "jobs", &[("id", OTHER), ("group_key", "'h'"), ("unique_key", "'l'"), ("lease", ID)]),
+    (
+        "jobs_finished_iff_over",
+        "jobs",
+        &[("id", OTHER), ("group_key", "'h'"), ("is_head", "false"), ("unique_key", "'l'"), ("state", "'DONE'")],
+    ),
+    (
+        "jobs_head_if_working",
+        "jobs",
+        &[("id", OTHER), ("is_head", "false"), ("unique_key", "'l'"), ("state", "'WORKING'"), ("lease", ID), ("lease_until", "now()")],
+    ),
+    (
+        "jobs_no_head_if_over",
+        "jobs",
+        &[("id", OTHER), ("group_key", "'h'"), ("unique_key", "'l'"), ("state", "'FAILED'"), ("finished_at", "now()")],
+    ),
     ("orders_pkey", "orders", &[("idempotency_key", "'l'")]),
     ("orders_idempotency_key", "orders", &[("id", OTHER)]),
     ("orders_status_known", "orders", &[("id", OTHER), ("status", "'PAID'")]),

@@ -118,6 +118,17 @@ impl Database {
         db
     }
 
+    /// Whether somebody waits for a lock on it.
+    pub fn waits_for_a_lock(&self) -> bool {
+        self.waiting_for_a_lock() > 0
+    }
+
+    /// How many wait for a lock on it.
+    pub fn waiting_for_a_lock(&self) -> usize {
+        let sql = "SELECT pid::text AS datname FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        sql_query(sql).load::<Name>(&mut self.connect()).unwrap().len()
+    }
+
     /// Ends every session on it but the caller's, as an administrator would.
     pub fn end_sessions(&self) {
         let sql = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'", self.name);

@@ -7,7 +7,7 @@ use std::{
 
 use super::http::Client;
 
-/// A running `boxoffice serve`.
+/// A running `boxoffice serve` or `boxoffice work`.
 pub struct Process {
     child: Child,
     pub base: String,
@@ -33,6 +33,13 @@ impl Process {
         // The rest of its output must go somewhere, or it would stop when the pipe is full.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, base }
+    }
+
+    /// Starts `boxoffice work` with these further arguments.
+    pub fn work(arguments: &[&str]) -> Self {
+        let mut command = Self::command();
+        command.arg("work").args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { child: command.spawn().expect("the binary starts"), base: String::new() }
     }
 
     /// The binary, without the variables of whoever runs the tests.

@@ -107,8 +107,7 @@ impl Shop {
 
     /// Whether somebody waits for a lock on the database.
     pub fn waits_for_a_lock(&self) -> bool {
-        let sql = "SELECT count(*) AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        count(&mut self.database.connect(), sql) > 0
+        self.database.waits_for_a_lock()
     }
 
     /// Whether a sale is being held up by a trigger that sleeps.

@@ -1,0 +1,300 @@
+//! The consumers of the job queue in this process: threads that take whatever lane has something to do.
+//!
+//! Idle, the whole process asks the database one question about once a second. Busy, it does not wait: who makes work in this process wakes
+//! it, and a lane that gave a full batch is asked again at once. A lane has a bound on how many threads it may take, so that one whose receiver
+//! hangs leaves the others theirs.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::handler::{Handler, Trouble};
+use crate::{
+    app::App,
+    db::DbError,
+    queue::{self, Ask, Claimed, Fate, Lease, NewJob, Retry, Wake},
+};
+
+/// How long a job is its consumer's. Every handler ends long before, or is taken for dead.
+pub const LEASE_SECS: i64 = 120;
+/// Pause between two polls; a random part of as much again is added, so that many processes do not poll together.
+const POLL: Duration = Duration::from_millis(600);
+/// Claims of a lane begin so long before the last job that they found: a transaction that took so long to commit is still found.
+const MARK_SLACK_SECS: i64 = 10;
+/// So often claims begin at the very first job again, for whatever was committed later than that.
+const MARKS_FORGOTTEN: Duration = Duration::from_secs(30);
+/// Done jobs are remembered so long.
+const REMEMBERED_DAYS: i64 = 7;
+/// Pause after a failure of the database.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// The consumers of one process.
+pub struct Runner<'a> {
+    app: &'a App,
+    handlers: HashMap<&'static str, Box<dyn Handler>>,
+    node: String,
+    lanes: Mutex<Lanes>,
+    poll: Mutex<Poll>,
+}
+
+/// The lanes that this process has heard of.
+#[derive(Default)]
+struct Lanes {
+    known: HashMap<String, Lane>,
+    /// Those that may have something to do, the next first.
+    ready: VecDeque<String>,
+}
+
+#[derive(Default)]
+struct Lane {
+    at_work: usize,
+    is_ready: bool,
+    after: Option<DateTime<Utc>>,
+}
+
+/// When to ask the database again.
+struct Poll {
+    next: Instant,
+    marks_from: Instant,
+}
+
+impl<'a> Runner<'a> {
+    /// Consumers with these handlers. Nothing runs yet.
+    #[must_use]
+    pub fn new(app: &'a App, handlers: Vec<Box<dyn Handler>>) -> Self {
+        let handlers = handlers.into_iter().map(|handler| (handler.kind(), handler)).collect();
+        let now = Instant::now();
+        Self { app, handlers, node: node(), lanes: Mutex::default(), poll: Mutex::new(Poll { next: now, marks_from: now }) }
+    }
+
+    /// Works with so many threads, until `ended`; whoever sets that should [`Wake::nudge`]. What is at work then is finished.
+    pub fn run(&self, threads: usize, ended: &AtomicBool) {
+        while !self.app.db.is_prepared() && !ended.load(Ordering::Relaxed) {
+            thread::sleep(POLL.min(Duration::from_millis(100)));
+        }
+        self.make_lanes_known(ended);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while !ended.load(Ordering::Relaxed) {
+                        match self.next_lane() {
+                            Some(lane) => self.serve(&lane),
+                            None => self.look_around(),
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    fn make_lanes_known(&self, ended: &AtomicBool) {
+        let lanes: Vec<&str> =
+            self.handlers.values().filter(|handler| handler.has_lane_of_its_own()).map(|handler| handler.kind()).collect();
+        while !ended.load(Ordering::Relaxed) {
+            match self.app.db.run_here(|conn| queue::add_lanes(conn, self.app.clock.now(), &lanes)) {
+                Ok(()) => return,
+                Err(error) => self.pause_after(&error),
+            }
+        }
+    }
+
+    fn wake(&self) -> &Wake {
+        self.app.desk.wake()
+    }
+
+    /// The handler of a lane: lanes for one receiver are called KIND:RECEIVER.
+    fn handler(&self, lane: &str) -> Option<&dyn Handler> {
+        let kind = lane.split(':').next().unwrap_or(lane);
+        self.handlers.get(kind).map(AsRef::as_ref)
+    }
+
+    fn retry_of(&self, kind: &str) -> Retry {
+        const UNKNOWN: Retry = Retry { attempts_max: 1, first_pause: TimeDelta::seconds(1), pause_max: TimeDelta::seconds(1) };
+        self.handlers.get(kind).map_or(UNKNOWN, |handler| handler.retry())
+    }
+
+    /// A lane that may have something to do and may take one more thread, which it then has.
+    fn next_lane(&self) -> Option<String> {
+        let mut lanes = lock(&self.lanes);
+        for _ in 0..lanes.ready.len() {
+            let name = lanes.ready.pop_front()?;
+            let threads_max = self.handler(&name).map_or(0, Handler::threads_max);
+            let lane = lanes.known.entry(name.clone()).or_default();
+            if lane.at_work < threads_max {
+                lane.at_work += 1;
+                // Others may help as long as it has more.
+                lanes.ready.push_back(name.clone());
+                return Some(name);
+            }
+            lanes.ready.push_back(name);
+        }
+        None
+    }
+
+    /// Takes jobs of a lane and works them.
+    fn serve(&self, lane: &str) {
+        let Some(handler) = self.handler(lane) else { return self.leave(lane, true, None) };
+        let after = lock(&self.lanes).known.get(lane).and_then(|lane| lane.after);
+        let ask = Ask {
+            lane,
+            after: after.unwrap_or(DateTime::UNIX_EPOCH),
+            count: handler.batch_max(),
+            node: &self.node,
+            time: TimeDelta::seconds(LEASE_SECS),
+        };
+        match self.app.db.run_here(|conn| queue::claim(conn, self.app.clock.now(), &ask)) {
+            Ok(Some(lease)) => {
+                let is_all = lease.jobs.len() < ask.count;
+                let last = lease.jobs.last().map(|job| job.run_at - TimeDelta::seconds(MARK_SLACK_SECS));
+                if is_all {
+                    self.set_ready(lane, false);
+                }
+                self.work(handler, &lease);
+                self.leave(lane, is_all, last);
+            }
+            Ok(None) => self.leave(lane, true, None),
+            Err(error) => {
+                self.leave(lane, true, None);
+                self.pause_after(&error);
+            }
+        }
+    }
+
+    /// Gives a thread's place in a lane back.
+    fn leave(&self, lane: &str, is_all: bool, after: Option<DateTime<Utc>>) {
+        let mut lanes = lock(&self.lanes);
+        if let Some(known) = lanes.known.get_mut(lane) {
+            known.at_work = known.at_work.saturating_sub(1);
+            known.after = known.after.max(after);
+        }
+        drop(lanes);
+        if is_all && after.is_none() {
+            self.set_ready(lane, false);
+        }
+    }
+
+    fn set_ready(&self, name: &str, is_ready: bool) {
+        let mut lanes = lock(&self.lanes);
+        let lane = lanes.known.entry(name.to_owned()).or_default();
+        if lane.is_ready == is_ready {
+            return;
+        }
+        lane.is_ready = is_ready;
+        if is_ready {
+            lanes.ready.push_back(name.to_owned());
+        } else {
+            lanes.ready.retain(|ready| ready != name);
+        }
+    }
+
+    /// Works each job, and ends them: those that went well together, the others one by one.
+    fn work(&self, handler: &dyn Handler, lease: &Lease) {
+        let mut done: Vec<(&Claimed, Vec<NewJob>)> = Vec::with_capacity(lease.jobs.len());
+        for job in &lease.jobs {
+            // A panic is a fault of ours, which is tried again like a fault of somebody else's.
+            let outcome = catch_unwind(AssertUnwindSafe(|| handler.work(self.app, job)))
+                .unwrap_or_else(|_| Err(Trouble::Passing("the consumer panicked".to_owned())));
+            match outcome {
+                Ok(next) => done.push((job, next)),
+                Err(trouble) => self.fail(lease, job, &trouble),
+            }
+        }
+        if done.is_empty() {
+            return;
+        }
+        match self.app.db.run_here(|conn| queue::complete(conn, self.app.clock.now(), lease.token, &done)) {
+            Ok(ours) if ours.len() < done.len() => {
+                tracing::warn!(
+                    jobs = done.len() - ours.len(),
+                    lane = handler.kind(),
+                    "jobs took longer than their lease, and were taken by others"
+                );
+            }
+            Ok(_) => {}
+            // They are worked once more when the lease has run out.
+            Err(error) => tracing::warn!(%error, jobs = done.len(), kind = handler.kind(), "jobs that are done could not be completed"),
+        }
+        let lanes: HashSet<&String> = done.iter().flat_map(|(_, next)| next).map(|job| &job.lane).collect();
+        lanes.into_iter().for_each(|lane| self.wake().wake(lane));
+    }
+
+    fn fail(&self, lease: &Lease, job: &Claimed, trouble: &Trouble) {
+        let (now, retry) = (self.app.clock.now(), self.retry_of(&job.kind));
+        let fate = match trouble {
+            Trouble::Passing(_) if job.attempt < retry.attempts_max => Fate::Retry(now + retry.pause(job.attempt, rand::random())),
+            _ => Fate::GiveUp,
+        };
+        let why = trouble.to_string();
+        match fate {
+            Fate::GiveUp => tracing::error!(job = %job.id, kind = job.kind, attempt = job.attempt, why, "a job was given up"),
+            Fate::Retry(_) => {
+                tracing::info!(job = %job.id, kind = job.kind, attempt = job.attempt, why, "a job failed and will be tried again")
+            }
+        }
+        if let Err(error) = self.app.db.run_here(|conn| queue::fail(conn, now, lease.token, job, &why, fate)) {
+            tracing::warn!(%error, job = %job.id, "the failure of a job could not be noted");
+        }
+    }
+
+    /// Nothing is known to be ready: asks the database if it is time, and waits otherwise.
+    fn look_around(&self) {
+        let wait = {
+            let mut poll = lock(&self.poll);
+            let wait = poll.next.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                poll.next = Instant::now() + POLL + POLL.mul_f64(rand::random());
+                if poll.marks_from.elapsed() > MARKS_FORGOTTEN {
+                    poll.marks_from = Instant::now();
+                    lock(&self.lanes).known.values_mut().for_each(|lane| lane.after = None);
+                }
+            }
+            wait
+        };
+        if wait.is_zero() {
+            return self.ask();
+        }
+        self.wake().wait(wait).iter().for_each(|lane| self.set_ready(lane, true));
+    }
+
+    /// Asks the database which lanes have something to do, and does what is done about as often.
+    fn ask(&self) {
+        let now = self.app.clock.now();
+        let after = lock(&self.lanes).known.iter().filter_map(|(name, lane)| Some((name.clone(), lane.after?))).collect::<Vec<_>>();
+        let asked = self.app.db.run_here(|conn| {
+            queue::take_back(conn, now, |kind| self.retry_of(kind))?;
+            queue::prune(conn, now - TimeDelta::days(REMEMBERED_DAYS))?;
+            queue::ready(conn, now, &after)
+        });
+        match asked {
+            Ok(ready) => ready.iter().filter(|lane| self.handler(lane).is_some()).for_each(|lane| self.set_ready(lane, true)),
+            Err(error) => self.pause_after(&error),
+        }
+    }
+
+    fn pause_after(&self, error: &DbError) {
+        // The database's absence is told by `db`.
+        if !matches!(error, DbError::Unavailable(_) | DbError::CommitUnknown(_) | DbError::Busy(_)) {
+            tracing::error!(%error, "the job queue could not be read");
+        }
+        thread::sleep(TROUBLE_PAUSE);
+    }
+}
+
+/// The name of this process among the consumers.
+fn node() -> String {
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "unknown".to_owned());
+    format!("{host}/{}", std::process::id())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
