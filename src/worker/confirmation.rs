@@ -50,7 +50,6 @@ pub fn job(event: EventId, order: OrderId) -> NewJob {
 }
 
 /// Sends confirmations.
-#[derive(Default)]
 pub struct Confirmation;
 
 impl Handler for Confirmation {

@@ -19,7 +19,7 @@ pub use sweep::Sweeper;
 /// Every kind of job that this version works.
 #[must_use]
 pub fn handlers() -> Vec<Box<dyn Handler>> {
-    vec![Box::new(order_changes::FollowUp), Box::new(confirmation::Confirmation::default())]
+    vec![Box::new(order_changes::FollowUp), Box::new(confirmation::Confirmation)]
 }
 
 /// How soon a task notices that the server ends.

@@ -9,7 +9,7 @@ use super::catalog::lines;
 use crate::support::Database;
 
 /// Tables that stay small, whatever is sold; reference tables on Citus.
-const SMALL: [&str; 6] = ["admin_sessions", "admins", "events", "partner_keys", "partners", "ticket_types"];
+const SMALL: [&str; 7] = ["admin_sessions", "admins", "events", "job_lanes", "partner_keys", "partners", "ticket_types"];
 
 fn conn() -> (Database, PgConnection) {
     let database = Database::new();
