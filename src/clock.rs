@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
 
 /// Tells the time: the system's, or in tests one that the test sets.
 #[derive(Clone, Debug, Default)]
@@ -28,4 +28,17 @@ impl Clock {
     pub fn set(&self, moment: DateTime<Utc>) {
         *self.set_to.lock().unwrap_or_else(PoisonError::into_inner) = Some(moment);
     }
+}
+
+/// A moment as it is written for programs: RFC 3339 in UTC.
+#[must_use]
+pub fn timestamp(moment: DateTime<Utc>) -> String {
+    moment.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+/// Whole seconds until `deadline`, begun ones counted: 0 only once it has passed.
+#[must_use]
+pub fn seconds_until(deadline: DateTime<Utc>, now: DateTime<Utc>) -> i64 {
+    let left = (deadline - now).num_milliseconds().max(0);
+    left / 1_000 + i64::from(left % 1_000 > 0)
 }

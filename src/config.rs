@@ -12,6 +12,7 @@ use lettre::message::Mailbox;
 use crate::{
     db::DatabaseSettings,
     orders::{HoldLimits, SaleLimits},
+    webhooks::Reach,
 };
 
 /// Where the database is; an option of every command.
@@ -73,6 +74,9 @@ pub struct ServeArgs {
     /// How e-mail is sent
     #[command(flatten)]
     pub mail: MailArgs,
+    /// Let webhooks go to addresses that are not public, and by http: for receivers on the same network
+    #[arg(long, env = "BOXOFFICE_WEBHOOK_ALLOW_PRIVATE")]
+    pub webhook_allow_private: bool,
     /// Threads that serve HTTP; the default is one for each core
     #[arg(long, env = "BOXOFFICE_HTTP_THREADS", value_parser = clap::value_parser!(u16).range(1..=256), value_name = "N")]
     pub http_threads: Option<u16>,
@@ -140,9 +144,16 @@ pub struct WorkArgs {
     /// Pause between two sweeps that put the tickets of holds back that are over, in seconds; 0 leaves it to the sales that need them
     #[arg(long, env = "BOXOFFICE_HOLD_SWEEP_SECS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3_600), value_name = "SECONDS")]
     pub hold_sweep_secs: u64,
+    /// Let webhooks go to addresses that are not public, and by http: for receivers on the same network
+    #[arg(long, env = "BOXOFFICE_WEBHOOK_ALLOW_PRIVATE")]
+    pub webhook_allow_private: bool,
     /// How e-mail is sent
     #[command(flatten)]
     pub mail: MailArgs,
+}
+
+fn reach(allow_private: bool) -> Reach {
+    if allow_private { Reach::Anywhere } else { Reach::Public }
 }
 
 impl WorkArgs {
@@ -155,7 +166,8 @@ impl WorkArgs {
     /// What handlers of jobs are told.
     #[must_use]
     pub fn app(&self, data_dir: &Path) -> WebConfig {
-        WebConfig { mail: self.mail.config(data_dir), ..WebConfig::at(&self.public_url) }
+        let webhook_reach = reach(self.webhook_allow_private);
+        WebConfig { mail: self.mail.config(data_dir), webhook_reach, ..WebConfig::at(&self.public_url) }
     }
 }
 
@@ -178,6 +190,8 @@ pub struct WebConfig {
     pub holds: HoldLimits,
     /// How e-mail is sent.
     pub mail: MailConfig,
+    /// Which addresses webhooks may go to.
+    pub webhook_reach: Reach,
     /// Largest body of a JSON call or a form, in bytes.
     pub body_bytes_max: usize,
     /// Largest inventory file, in bytes.
@@ -213,6 +227,7 @@ impl ServeArgs {
             sale_limits: SaleLimits { lock_wait, claim_wait: 2 * lock_wait },
             holds: HoldLimits { usual_secs: self.hold_secs, secs_max: self.hold_secs_max },
             mail: self.mail.config(data_dir),
+            webhook_reach: reach(self.webhook_allow_private),
             ..WebConfig::at(&public_url)
         }
     }
@@ -228,6 +243,7 @@ impl WebConfig {
             sale_limits: SaleLimits::default(),
             holds: HoldLimits::default(),
             mail: MailArgs::default().config(Path::new("./data")),
+            webhook_reach: Reach::default(),
             body_bytes_max: BODY_BYTES_MAX,
             file_bytes_max: FILE_BYTES_MAX,
             body_wait: BODY_WAIT,

@@ -74,6 +74,14 @@ id!(
     JobId
 );
 id!(
+    /// Names a webhook's endpoint.
+    EndpointId
+);
+id!(
+    /// Names a webhook's message.
+    MessageId
+);
+id!(
     /// Names an admin.
     AdminId
 );

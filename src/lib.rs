@@ -19,6 +19,7 @@
 //! | [`inventory`] | the states of a ticket; loading, claiming, giving back and counting: the only writer of `tickets` |
 //! | [`orders`] | the states of an order; the sale, holds, idempotency, limits, history, the audit |
 //! | [`queue`] | the job queue: knows a kind and a JSON payload, no feature |
+//! | [`webhooks`] | where partners are told of what happens, and what came of it |
 //! | [`accounts`] | admins and their sessions, partners and their keys |
 //! | [`worker`] | the periodic tasks of a server |
 //! | [`web`] | every URL, the pages, the JSON API |
@@ -41,4 +42,5 @@ pub mod money;
 pub mod orders;
 pub mod queue;
 pub mod web;
+pub mod webhooks;
 pub mod worker;

@@ -85,6 +85,8 @@ diesel::table! {
         /// Set while nobody is to take jobs of this lane.
         paused_at -> Nullable<Timestamptz>,
         created_at -> Timestamptz,
+        /// Nobody takes jobs of this lane before: its receiver did not answer.
+        rests_until -> Nullable<Timestamptz>,
     }
 }
 
@@ -242,9 +244,51 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    /// Every message that was tried to be delivered, and what came of the last try.
+    webhook_deliveries (event_id, id) {
+        event_id -> Uuid,
+        /// The message's id, the same on every try.
+        id -> Uuid,
+        endpoint_id -> Uuid,
+        kind -> Text,
+        /// What is sent, byte for byte.
+        body -> Text,
+        state -> Text,
+        attempts -> Int4,
+        response_status -> Nullable<Int4>,
+        /// The beginning of the answer's body.
+        response -> Nullable<Text>,
+        error -> Nullable<Text>,
+        created_at -> Timestamptz,
+        attempted_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Where partners are told of what happens. Small: a reference table on Citus.
+    webhook_endpoints (id) {
+        id -> Uuid,
+        partner_id -> Uuid,
+        url -> Text,
+        /// What messages are signed with; the partner was shown it once.
+        secret -> Bytea,
+        /// What it is told of: order.sold, order.held, order.cancelled, order.expired, event.sold_out.
+        kinds -> Array<Nullable<Text>>,
+        /// It is told of everybody's orders, not only of its partner's.
+        all_orders -> Bool,
+        /// Since when no message has been taken; NULL: the last one was.
+        failing_since -> Nullable<Timestamptz>,
+        disabled_at -> Nullable<Timestamptz>,
+        disabled_reason -> Nullable<Text>,
+        created_at -> Timestamptz,
+    }
+}
+
 diesel::joinable!(admin_sessions -> admins (admin_id));
 diesel::joinable!(partner_keys -> partners (partner_id));
 diesel::joinable!(ticket_types -> events (event_id));
+diesel::joinable!(webhook_endpoints -> partners (partner_id));
 
 diesel::allow_tables_to_appear_in_same_query!(
     admin_sessions,
@@ -260,4 +304,6 @@ diesel::allow_tables_to_appear_in_same_query!(
     partners,
     ticket_types,
     tickets,
+    webhook_deliveries,
+    webhook_endpoints,
 );

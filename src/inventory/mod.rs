@@ -192,3 +192,20 @@ pub fn ticket_for_update(conn: &mut PgConnection, event: EventId, position: i32)
 pub fn mark_used(conn: &mut PgConnection, event: EventId, position: i32, now: DateTime<Utc>) -> Result<(), DbError> {
     queries::mark_used(conn, event, position, now)
 }
+
+/// Whether any ticket of an event is on sale or held.
+///
+/// # Errors
+/// The database's.
+pub fn is_any_left(conn: &mut PgConnection, event: EventId) -> Result<bool, DbError> {
+    // Holds of any deadline count, so that it is asked as if all were over.
+    Ok(queries::on_shelf(conn, &[event], DateTime::<Utc>::MAX_UTC)?.contains(&event))
+}
+
+/// How often tickets of an event were loaded.
+///
+/// # Errors
+/// The database's.
+pub fn loads(conn: &mut PgConnection, event: EventId) -> Result<i64, DbError> {
+    queries::loads(conn, event)
+}

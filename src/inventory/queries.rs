@@ -452,6 +452,10 @@ pub(super) fn present(conn: &mut PgConnection, event: EventId, refs: &[&str], pl
     Ok(rows.into_iter().map(present).collect())
 }
 
+pub(super) fn loads(conn: &mut PgConnection, event: EventId) -> Result<i64, DbError> {
+    Ok(inventory_loads::table.filter(inventory_loads::event_id.eq(event.uuid())).count().get_result(conn)?)
+}
+
 pub(super) fn load_by_key(conn: &mut PgConnection, event: EventId, loaded_by: &str, key: &str) -> Result<Option<StoredLoad>, DbError> {
     let row: Option<(Value, Option<Vec<u8>>)> = inventory_loads::table
         .filter(inventory_loads::event_id.eq(event.uuid()))

@@ -124,7 +124,7 @@ pub(super) fn read(conn: &mut PgConnection, event: EventId, order: &Order) -> Re
 }
 
 /// How it was made, which stands in the order itself: with a deadline it was a hold.
-fn made(order: &Order) -> HistoryEntry {
+pub(super) fn made(order: &Order) -> HistoryEntry {
     let change = if order.expires_at.is_some() { OrderChange::Hold } else { OrderChange::Sell };
     let quantity = usize::try_from(order.quantity + order.cancelled_quantity).unwrap_or(0);
     let actor = (order.caller == super::Caller::Web).then_some(Actor::Buyer);

@@ -12,8 +12,10 @@ mod limits;
 mod queries;
 pub mod rules;
 mod sale;
+pub mod shown;
 pub mod statements;
 pub mod states;
+mod story;
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -38,6 +40,7 @@ pub use limits::change_event;
 pub use rules::{HoldLimits, LineInput, Purchase, PurchaseInput};
 pub use sale::{Outcome, SaleLimits};
 pub use states::{OrderChange, OrderStatus};
+pub use story::{Story, sold_out_time, stories};
 
 /// Most orders on one page of a list.
 pub const ORDERS_PAGE_MAX: usize = 100;
@@ -351,15 +354,6 @@ pub fn find_by_id(conn: &mut PgConnection, event: EventId, id: OrderId) -> Resul
     let tickets = inventory::tickets_of(conn, event, order.id, &order.positions)?;
     let type_codes = type_codes(&programme);
     Ok((programme, Placed { order, tickets, type_codes }))
-}
-
-/// Which of these orders are bought.
-///
-/// # Errors
-/// The database's.
-pub fn bought(conn: &mut PgConnection, event: EventId, ids: &[OrderId]) -> Result<Vec<OrderId>, DbError> {
-    let orders = queries::orders_by_ids(conn, event, ids)?;
-    Ok(orders.into_values().filter(|order| order.status == OrderStatus::Sold).map(|order| order.id).collect())
 }
 
 /// What the holder of a link holds at `now`, if that is a hold that is not over.

@@ -517,23 +517,50 @@ pub(super) fn insert_history(
     Ok(rows.into_iter().map(|row| OrderChanged { order: row.order_id.into(), number: row.number }).collect())
 }
 
-type HistoryRow = (DateTime<Utc>, String, Option<String>, String, Vec<Option<i32>>);
+type HistoryRow = (Uuid, DateTime<Utc>, String, Option<String>, String, Vec<Option<i32>>);
 
-pub(super) fn history(conn: &mut PgConnection, event: EventId, order: OrderId) -> Result<Vec<HistoryEntry>, DbError> {
+/// What happened to each of these orders after its making, in order; one that did not change is absent.
+pub(super) fn histories(conn: &mut PgConnection, event: EventId, ids: &[OrderId]) -> Result<HashMap<OrderId, Vec<HistoryEntry>>, DbError> {
     let rows: Vec<HistoryRow> = order_history::table
-        .filter(order_history::event_id.eq(event.uuid()).and(order_history::order_id.eq(order.uuid())))
-        .order(order_history::number)
-        .select((order_history::at, order_history::actor_kind, order_history::actor_name, order_history::change, order_history::positions))
+        .filter(order_history::event_id.eq(event.uuid()))
+        .filter(order_history::order_id.eq_any(ids.iter().map(|id| id.uuid()).collect::<Vec<_>>()))
+        .order((order_history::order_id, order_history::number))
+        .select((
+            order_history::order_id,
+            order_history::at,
+            order_history::actor_kind,
+            order_history::actor_name,
+            order_history::change,
+            order_history::positions,
+        ))
         .load(conn)?;
-    rows.into_iter()
-        .map(|(at, kind, name, change, positions)| {
-            let unreadable = |what: &str| DbError::unreadable(format!("history of order {order}: unknown {what}"));
-            let actor = Actor::of(&kind, name).ok_or_else(|| unreadable("actor"))?;
-            let what = What::of(&change).ok_or_else(|| unreadable("change"))?;
-            let positions: Vec<i32> = positions.into_iter().flatten().collect();
-            Ok(HistoryEntry { at, actor: Some(actor), what, quantity: positions.len(), positions })
-        })
-        .collect()
+    let mut histories: HashMap<OrderId, Vec<HistoryEntry>> = HashMap::new();
+    for (order, at, kind, name, change, positions) in rows {
+        let unreadable = |what: &str| DbError::unreadable(format!("history of order {order}: unknown {what}"));
+        let actor = Actor::of(&kind, name).ok_or_else(|| unreadable("actor"))?;
+        let what = What::of(&change).ok_or_else(|| unreadable("change"))?;
+        let positions: Vec<i32> = positions.into_iter().flatten().collect();
+        let entry = HistoryEntry { at, actor: Some(actor), what, quantity: positions.len(), positions };
+        histories.entry(order.into()).or_default().push(entry);
+    }
+    Ok(histories)
+}
+
+/// What happened to an order after its making, in order.
+pub(super) fn history(conn: &mut PgConnection, event: EventId, order: OrderId) -> Result<Vec<HistoryEntry>, DbError> {
+    Ok(histories(conn, event, &[order])?.remove(&order).unwrap_or_default())
+}
+
+/// How often tickets of an event came back on sale.
+pub(super) fn returns(conn: &mut PgConnection, event: EventId) -> Result<i64, DbError> {
+    let returns = order_history::table.filter(order_history::event_id.eq(event.uuid())).filter(order_history::change.eq_any([
+        "expire",
+        "release",
+        "release_some",
+        "cancel",
+        "cancel_some",
+    ]));
+    Ok(returns.count().get_result(conn)?)
 }
 
 pub(super) fn orders(

@@ -248,6 +248,22 @@ pub fn add_lanes(conn: &mut PgConnection, now: DateTime<Utc>, names: &[&str]) ->
     queries::add_lanes(conn, now, names)
 }
 
+/// Forgets a lane, and what waits in it: nobody will work it.
+///
+/// # Errors
+/// The database's.
+pub fn remove_lane(conn: &mut PgConnection, name: &str) -> Result<(), DbError> {
+    queries::remove_lane(conn, name)
+}
+
+/// Lets a lane rest: nobody takes its jobs before `until`. For a lane whose receiver does not answer.
+///
+/// # Errors
+/// The database's.
+pub fn rest(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>) -> Result<(), DbError> {
+    queries::rest(conn, lane, until)
+}
+
 /// Stops or resumes the taking of jobs from a lane; `false` if there is no such lane. What is at work is finished.
 ///
 /// # Errors

@@ -417,6 +417,17 @@ pub(super) fn add_lanes(conn: &mut PgConnection, now: DateTime<Utc>, names: &[&s
     Ok(())
 }
 
+pub(super) fn remove_lane(conn: &mut PgConnection, name: &str) -> Result<(), DbError> {
+    diesel::delete(jobs::table.filter(jobs::lane.eq(name).and(jobs::state.eq("CREATED")))).execute(conn)?;
+    diesel::delete(job_lanes::table.find(name)).execute(conn)?;
+    Ok(())
+}
+
+pub(super) fn rest(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>) -> Result<(), DbError> {
+    diesel::update(job_lanes::table.find(lane)).set(job_lanes::rests_until.eq(until)).execute(conn)?;
+    Ok(())
+}
+
 pub(super) fn set_paused(conn: &mut PgConnection, lane: &str, at: Option<DateTime<Utc>>) -> Result<bool, DbError> {
     let changed = diesel::update(job_lanes::table.find(lane)).set(job_lanes::paused_at.eq(at)).execute(conn)?;
     Ok(changed > 0)

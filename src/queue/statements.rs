@@ -1,9 +1,10 @@
 //! The SQL of the queue: a contract, which consumers in any language may use. The README explains it; a test runs such consumers beside ours.
 
 /// Takes jobs of a lane: `$1` lane, `$2` not those that were due before, `$3` now, `$4` how many. Heads of groups only, so that no group
-/// has two at work, and one with a hundred thousand waiting costs as much as one with a single job.
+/// has two at work, and one with a hundred thousand waiting costs as much as one with a single job. A lane that is paused or rests gives none.
 pub const CLAIM: &str = "SELECT event_id, id, kind, group_key, number, payload, attempts, run_at FROM jobs \
      WHERE lane = $1 AND state = 'CREATED' AND is_head AND run_at > $2 AND run_at <= $3 \
+       AND NOT EXISTS (SELECT FROM job_lanes WHERE name = $1 AND (paused_at IS NOT NULL OR rests_until > $3)) \
      ORDER BY lane, run_at, event_id, id LIMIT $4 FOR UPDATE SKIP LOCKED";
 
 /// Marks what was claimed, in the same transaction: `$1` events, `$2` ids, `$3` node, `$4` now, `$5` lease, `$6` until when.
@@ -36,9 +37,9 @@ pub const RETRY: &str = "UPDATE jobs SET state = 'CREATED', lease = NULL, lease_
 pub const GIVE_UP: &str = "UPDATE jobs SET state = 'FAILED', is_head = false, lease = NULL, lease_until = NULL, finished_at = $4, error = $5 \
      WHERE event_id = $1 AND id = $2 AND lease = $3 AND state || '' = 'WORKING' RETURNING event_id, id, group_key, number";
 
-/// The lanes that have something to do: `$1` lanes, `$2` for each, not what was due before, `$3` now. Lanes that are paused are left out.
+/// The lanes that have something to do: `$1` lanes, `$2` for each, not what was due before, `$3` now. Lanes that are paused or rest are left out.
 pub const READY: &str = "SELECT known.name FROM job_lanes AS known LEFT JOIN unnest($1, $2) AS seen (name, before) ON seen.name = known.name \
-     WHERE known.paused_at IS NULL AND (SELECT run_at FROM jobs WHERE lane = known.name AND state = 'CREATED' AND is_head \
+     WHERE known.paused_at IS NULL AND coalesce(known.rests_until <= $3, true) AND (SELECT run_at FROM jobs WHERE lane = known.name AND state = 'CREATED' AND is_head \
          AND run_at > coalesce(seen.before, '-infinity') AND run_at <= $3 ORDER BY lane, run_at, event_id, id LIMIT 1) IS NOT NULL";
 
 /// The head of a group, locked: `$1` event, `$2` group. Whoever ends it waits, and then sees what was enqueued behind it.

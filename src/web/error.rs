@@ -18,11 +18,13 @@ use tracing_actix_web::{RequestId, RootSpanBuilder};
 use super::pages;
 use crate::{
     accounts::AccountError,
+    clock::timestamp,
     db::DbError,
     events::EventError,
     input::FieldErrors,
     inventory::InventoryError,
     orders::{OrderError, Short, Shortage},
+    webhooks::WebhookError,
 };
 
 /// When to come back after "busy", in seconds.
@@ -191,6 +193,17 @@ impl From<EventError> for Problem {
     }
 }
 
+impl From<WebhookError> for Problem {
+    fn from(error: WebhookError) -> Self {
+        match error {
+            WebhookError::NotFound => Self::not_found("There is no such webhook."),
+            WebhookError::DeliveryNotFound => Self::not_found("There is no such delivery."),
+            WebhookError::TooMany => Self::new(StatusCode::CONFLICT, "too_many", format!("{error}: delete one first.")),
+            WebhookError::Db(error) => error.into(),
+        }
+    }
+}
+
 impl From<InventoryError> for Problem {
     fn from(error: InventoryError) -> Self {
         match error {
@@ -231,7 +244,7 @@ impl From<OrderError> for Problem {
             OrderError::Invalid(errors) => Self::invalid(&errors),
             OrderError::SalesNotOpen { opens_at, paused, ticket_type } => {
                 let sale = ticket_type.as_ref().map_or("The sale".to_owned(), |code| format!("The sale of {code}"));
-                let opens_at = opens_at.map(super::api::wire::timestamp);
+                let opens_at = opens_at.map(timestamp);
                 let detail = match (&opens_at, paused) {
                     (Some(opens_at), _) => format!("{sale} opens at {opens_at}."),
                     (None, true) => format!("{sale} is paused."),
@@ -264,7 +277,7 @@ impl From<OrderError> for Problem {
                 "The organiser does not take this event's tickets back from buyers, or no longer.".to_owned(),
             ),
             OrderError::TicketUsed { position, at } => {
-                let at = super::api::wire::timestamp(at);
+                let at = timestamp(at);
                 conflict("ticket_used", format!("The ticket was used at {at}.")).member("position", position).member("used_at", at)
             }
             OrderError::TicketNotFound => Self::not_found("No ticket that is sold for this event has that code."),

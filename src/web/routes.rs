@@ -27,6 +27,11 @@ pub fn configure(config: &mut ServiceConfig) {
                 .service(resource("/events/{slug}/orders/{id}/confirm").route(post().to(api::orders::confirm)))
                 .service(resource("/events/{slug}/orders/{id}/cancel").route(post().to(api::orders::cancel)))
                 .service(resource("/events/{slug}/tickets/{code}/use").route(post().to(api::orders::use_ticket)))
+                .service(resource("/webhooks").route(read().to(api::webhooks::list)).route(post().to(api::webhooks::create)))
+                .service(resource("/webhooks/{id}").route(web::delete().to(api::webhooks::delete)))
+                .service(resource("/webhooks/{id}/enable").route(post().to(api::webhooks::enable)))
+                .service(resource("/webhooks/{id}/deliveries").route(read().to(api::webhooks::deliveries)))
+                .service(resource("/webhooks/{id}/deliveries/{delivery}/replay").route(post().to(api::webhooks::replay)))
                 .default_service(web::to(api::not_found)),
         )
         .service(

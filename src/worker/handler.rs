@@ -1,5 +1,7 @@
 //! What a kind of job needs: its work, and how it may be worked.
 
+use chrono::TimeDelta;
+
 use crate::{
     app::App,
     db::DbError,
@@ -42,6 +44,14 @@ pub enum Trouble {
     /// It may go well another time.
     #[error("{0}")]
     Passing(String),
+    /// Whoever it is for does not answer at all, so all that is for them rests for a while.
+    #[error("{why}")]
+    Receiver {
+        /// What went wrong.
+        why: String,
+        /// For how long.
+        rest: TimeDelta,
+    },
     /// It never will.
     #[error("{0}")]
     Lasting(String),

@@ -5,6 +5,7 @@ mod handler;
 mod order_changes;
 mod runner;
 mod sweep;
+mod webhook;
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -12,14 +13,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::config::WebConfig;
 pub use handler::{Handler, Trouble};
 pub use runner::{LEASE_SECS, Runner};
 pub use sweep::Sweeper;
 
 /// Every kind of job that this version works.
 #[must_use]
-pub fn handlers() -> Vec<Box<dyn Handler>> {
-    vec![Box::new(order_changes::FollowUp), Box::new(confirmation::Confirmation)]
+pub fn handlers(config: &WebConfig) -> Vec<Box<dyn Handler>> {
+    vec![Box::new(order_changes::FollowUp), Box::new(confirmation::Confirmation), Box::new(webhook::Webhook::new(config.webhook_reach))]
 }
 
 /// How soon a task notices that the server ends.

@@ -158,7 +158,7 @@ impl<'a> Runner<'a> {
                 if is_all {
                     self.set_ready(lane, false);
                 }
-                self.work(handler, &lease);
+                self.work(lane, handler, &lease);
                 self.leave(lane, is_all, last);
             }
             Ok(None) => self.leave(lane, true, None),
@@ -197,7 +197,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Works each job, and ends them: those that went well together, the others one by one.
-    fn work(&self, handler: &dyn Handler, lease: &Lease) {
+    fn work(&self, lane: &str, handler: &dyn Handler, lease: &Lease) {
         let mut done: Vec<(&Claimed, Vec<NewJob>)> = Vec::with_capacity(lease.jobs.len());
         for job in &lease.jobs {
             // A panic is a fault of ours, which is tried again like a fault of somebody else's.
@@ -205,7 +205,7 @@ impl<'a> Runner<'a> {
                 .unwrap_or_else(|_| Err(Trouble::Passing("the consumer panicked".to_owned())));
             match outcome {
                 Ok(next) => done.push((job, next)),
-                Err(trouble) => self.fail(lease, job, &trouble),
+                Err(trouble) => self.fail(lane, lease, job, &trouble),
             }
         }
         if done.is_empty() {
@@ -213,11 +213,7 @@ impl<'a> Runner<'a> {
         }
         match self.app.db.run_here(|conn| queue::complete(conn, self.app.clock.now(), lease.token, &done)) {
             Ok(ours) if ours.len() < done.len() => {
-                tracing::warn!(
-                    jobs = done.len() - ours.len(),
-                    lane = handler.kind(),
-                    "jobs took longer than their lease, and were taken by others"
-                );
+                tracing::warn!(jobs = done.len() - ours.len(), lane, "jobs took longer than their lease, and were taken by others");
             }
             Ok(_) => {}
             // They are worked once more when the lease has run out.
@@ -227,10 +223,20 @@ impl<'a> Runner<'a> {
         lanes.into_iter().for_each(|lane| self.wake().wake(lane));
     }
 
-    fn fail(&self, lease: &Lease, job: &Claimed, trouble: &Trouble) {
+    /// Nobody takes jobs of the lane before `until`.
+    fn rest(&self, lane: &str, until: DateTime<Utc>) {
+        self.set_ready(lane, false);
+        if let Err(error) = self.app.db.run_here(|conn| queue::rest(conn, lane, until)) {
+            tracing::warn!(%error, lane, "a lane could not be given a rest");
+        }
+    }
+
+    fn fail(&self, lane: &str, lease: &Lease, job: &Claimed, trouble: &Trouble) {
         let (now, retry) = (self.app.clock.now(), self.retry_of(&job.kind));
         let fate = match trouble {
-            Trouble::Passing(_) if job.attempt < retry.attempts_max => Fate::Retry(now + retry.pause(job.attempt, rand::random())),
+            Trouble::Passing(_) | Trouble::Receiver { .. } if job.attempt < retry.attempts_max => {
+                Fate::Retry(now + retry.pause(job.attempt, rand::random()))
+            }
             _ => Fate::GiveUp,
         };
         let why = trouble.to_string();
@@ -239,6 +245,9 @@ impl<'a> Runner<'a> {
             Fate::Retry(_) => {
                 tracing::info!(job = %job.id, kind = job.kind, attempt = job.attempt, why, "a job failed and will be tried again")
             }
+        }
+        if let Trouble::Receiver { rest, .. } = trouble {
+            self.rest(lane, now + *rest);
         }
         if let Err(error) = self.app.db.run_here(|conn| queue::fail(conn, now, lease.token, job, &why, fate)) {
             tracing::warn!(%error, job = %job.id, "the failure of a job could not be noted");

@@ -3,6 +3,7 @@
 pub mod events;
 pub mod inventory;
 pub mod orders;
+pub mod webhooks;
 pub mod wire;
 
 use actix_web::{

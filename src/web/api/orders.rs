@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 use super::{
     answer, idempotency_key, json_body, json_body_if_any, query,
-    wire::{CancelBody, NoBody, OrderBody, OrderJson, OrdersJson, UsedTicketJson},
+    wire::{CancelBody, NoBody, OrderBody, OrdersJson, UsedTicketJson},
 };
 use crate::{
     accounts::{Partner, Scope},
     app::App,
     ids::{OrderId, digest},
     input::FieldErrors,
-    orders::{self, Actor, Caller, IdempotencyKey, ORDERS_PAGE_MAX, Party, Reader, Request, Taking, Which},
+    orders::{self, Actor, Caller, IdempotencyKey, ORDERS_PAGE_MAX, Party, Reader, Request, Taking, Which, shown::OrderJson},
     web::{auth, error::Problem},
 };
 

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
+    clock::timestamp,
     events::{EventInput, Programme, TicketType, TicketTypeInput},
     input::FieldErrors,
     inventory::Left,
-    orders::{Changed, LineInput, OrderStatus, Placed, PurchaseInput},
+    orders::{
+        Changed, LineInput, PurchaseInput,
+        shown::{OrderJson, TicketJson},
+    },
+    webhooks::{Delivery, Endpoint, EndpointInput, rules::secret_text},
 };
-
-/// A moment as the API writes it: RFC 3339 in UTC.
-pub(crate) fn timestamp(moment: DateTime<Utc>) -> String {
-    moment.to_rfc3339_opts(SecondsFormat::AutoSi, true)
-}
 
 /// A JSON integer. `"2"`, `2.0` and `true` are not, and are refused in words for people.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -89,96 +89,6 @@ impl OrderBody {
             accept_fewer: self.accept_fewer.unwrap_or(false),
         }
     }
-}
-
-/// An order.
-#[derive(Debug, Serialize)]
-pub(super) struct OrderJson {
-    id: String,
-    event: String,
-    status: &'static str,
-    quantity: i32,
-    requested_quantity: i32,
-    total_minor: i64,
-    currency: &'static str,
-    items: Vec<ItemJson>,
-    tickets: Vec<TicketJson>,
-    buyer: BuyerJson,
-    cancelled_quantity: i32,
-    expires_at: Option<String>,
-    expires_in_seconds: Option<i64>,
-    created_at: String,
-}
-
-#[derive(Debug, Serialize)]
-struct ItemJson {
-    ticket_type: String,
-    quantity: i64,
-    unit_price_minor: i64,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct TicketJson {
-    position: i32,
-    ticket_type: Option<String>,
-    section: Option<String>,
-    row: Option<String>,
-    seat: Option<String>,
-    code: Option<String>,
-    used_at: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct BuyerJson {
-    name: String,
-    email: String,
-}
-
-impl OrderJson {
-    /// The order as the API shows it at `now`.
-    pub(super) fn of(event: &str, placed: Placed, now: DateTime<Utc>) -> Self {
-        let Placed { order, tickets, type_codes } = placed;
-        let status = order.status_at(now);
-        // What became of the tickets of a hold that is over is not its buyer's any more, whether or not they were put back yet.
-        let tickets = if status == OrderStatus::Expired { Vec::new() } else { tickets };
-        let deadline = order.expires_at.filter(|_| matches!(status, OrderStatus::Held | OrderStatus::Expired));
-        let item = |line: crate::orders::OrderLine| ItemJson {
-            ticket_type: line.ticket_type,
-            quantity: line.quantity,
-            unit_price_minor: line.unit_price_minor,
-        };
-        let ticket = |ticket: crate::inventory::Ticket| TicketJson {
-            position: ticket.position,
-            ticket_type: type_codes.get(&ticket.ticket_type).cloned(),
-            section: ticket.place.section,
-            row: ticket.place.row,
-            seat: ticket.place.seat,
-            code: ticket.code,
-            used_at: ticket.used_at.map(timestamp),
-        };
-        Self {
-            id: order.id.to_string(),
-            event: event.to_owned(),
-            status: status.name(),
-            quantity: order.quantity,
-            requested_quantity: order.requested_quantity,
-            total_minor: order.total_minor,
-            currency: order.currency.code(),
-            items: order.lines.into_iter().map(item).collect(),
-            tickets: tickets.into_iter().map(ticket).collect(),
-            buyer: BuyerJson { name: order.buyer_name, email: order.buyer_email },
-            cancelled_quantity: order.cancelled_quantity,
-            expires_at: deadline.map(timestamp),
-            expires_in_seconds: deadline.filter(|_| status == OrderStatus::Held).map(|deadline| seconds_until(deadline, now)),
-            created_at: timestamp(order.created_at),
-        }
-    }
-}
-
-/// Whole seconds until `deadline`, begun ones counted: 0 only once it has passed.
-pub(crate) fn seconds_until(deadline: DateTime<Utc>, now: DateTime<Utc>) -> i64 {
-    let left = (deadline - now).num_milliseconds().max(0);
-    left / 1_000 + i64::from(left % 1_000 > 0)
 }
 
 /// Body of `POST …/orders/{id}/cancel`.
@@ -465,4 +375,105 @@ impl AvailabilityJson {
             ticket_types,
         }
     }
+}
+
+/// Body of `POST /webhooks`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EndpointBody {
+    url: Option<String>,
+    events: Option<Vec<String>>,
+    all_orders: Option<bool>,
+}
+
+impl EndpointBody {
+    /// The same without the JSON, for the rules to check.
+    pub(super) fn into_input(self) -> EndpointInput {
+        EndpointInput { url: self.url, kinds: self.events, all_orders: self.all_orders.unwrap_or(false) }
+    }
+}
+
+/// A webhook's endpoint.
+#[derive(Debug, Serialize)]
+pub(super) struct EndpointJson {
+    id: String,
+    url: String,
+    events: Vec<&'static str>,
+    all_orders: bool,
+    /// Told once, when it is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+    failing_since: Option<String>,
+    disabled_at: Option<String>,
+    disabled_reason: Option<String>,
+    created_at: String,
+}
+
+impl EndpointJson {
+    /// The endpoint as it is shown at any time.
+    pub(super) fn of(endpoint: Endpoint) -> Self {
+        let (disabled_at, disabled_reason) = endpoint.disabled.unzip();
+        Self {
+            id: endpoint.id.to_string(),
+            url: endpoint.url,
+            events: endpoint.kinds.into_iter().map(crate::webhooks::EventKind::name).collect(),
+            all_orders: endpoint.all_orders,
+            secret: None,
+            failing_since: endpoint.failing_since.map(timestamp),
+            disabled_at: disabled_at.map(timestamp),
+            disabled_reason,
+            created_at: timestamp(endpoint.created_at),
+        }
+    }
+
+    /// The same with its secret, for whoever has just made it.
+    pub(super) fn with_secret(endpoint: Endpoint) -> Self {
+        let secret = secret_text(&endpoint.secret);
+        Self { secret: Some(secret), ..Self::of(endpoint) }
+    }
+}
+
+/// All endpoints of a partner.
+#[derive(Debug, Serialize)]
+pub(super) struct EndpointsJson {
+    pub(super) webhooks: Vec<EndpointJson>,
+}
+
+/// A message that was tried to be delivered.
+#[derive(Debug, Serialize)]
+pub(super) struct DeliveryJson {
+    id: String,
+    event: String,
+    state: &'static str,
+    attempts: i32,
+    response_status: Option<i32>,
+    response: Option<String>,
+    error: Option<String>,
+    body: String,
+    created_at: String,
+    attempted_at: String,
+}
+
+impl From<Delivery> for DeliveryJson {
+    fn from(delivery: Delivery) -> Self {
+        Self {
+            id: delivery.id.to_string(),
+            event: delivery.kind,
+            state: delivery.state.name(),
+            attempts: delivery.attempts,
+            response_status: delivery.response_status,
+            response: delivery.response,
+            error: delivery.error,
+            body: delivery.body,
+            created_at: timestamp(delivery.created_at),
+            attempted_at: timestamp(delivery.attempted_at),
+        }
+    }
+}
+
+/// A page of deliveries.
+#[derive(Debug, Serialize)]
+pub(super) struct DeliveriesJson {
+    pub(super) deliveries: Vec<DeliveryJson>,
+    pub(super) next_cursor: Option<String>,
 }

@@ -20,14 +20,12 @@ use super::{
 };
 use crate::{
     app::App,
+    clock::seconds_until,
     events::{Event, Programme, rules::parse_slug},
     ids::OrderId,
     inventory::{Place, Ticket},
     orders::{self, Actor, Order, OrderError, OrderLine, OrderStatus, Party, Placed, Reader, Which, rules},
-    web::{
-        api::wire::seconds_until,
-        error::{Problem, log},
-    },
+    web::error::{Problem, log},
 };
 
 /// Name of the cookie by which a browser finds its hold again.

@@ -93,7 +93,11 @@ fn a_lane_that_is_paused_is_not_ready_and_the_others_are() {
     assert_eq!(ready(&mut conn), ["others", "tests"]);
     assert!(queue::set_paused(&mut conn, now(), "tests", true).unwrap());
     assert_eq!(ready(&mut conn), ["others"]);
+    assert!(claim_at(&mut conn, now(), 1).is_none(), "nor does it give any to whoever asks");
     assert!(queue::set_paused(&mut conn, now(), "tests", false).unwrap());
+    queue::rest(&mut conn, "tests", after(10)).unwrap();
+    assert_eq!((ready(&mut conn).len(), claim_at(&mut conn, after(9), 1)), (1, None), "it rests");
+    queue::rest(&mut conn, "tests", now()).unwrap();
     assert_eq!(ready(&mut conn), ["others", "tests"]);
     assert!(!queue::set_paused(&mut conn, now(), "unknown", true).unwrap());
     let past_it = [("tests".to_owned(), now()), ("others".to_owned(), DateTime::UNIX_EPOCH)];

@@ -9,7 +9,8 @@ use super::catalog::lines;
 use crate::support::Database;
 
 /// Tables that stay small, whatever is sold; reference tables on Citus.
-const SMALL: [&str; 7] = ["admin_sessions", "admins", "events", "job_lanes", "partner_keys", "partners", "ticket_types"];
+const SMALL: [&str; 8] =
+    ["admin_sessions", "admins", "events", "job_lanes", "partner_keys", "partners", "ticket_types", "webhook_endpoints"];
 
 fn conn() -> (Database, PgConnection) {
     let database = Database::new();
@@ -87,7 +88,7 @@ fn every_claim_of_the_sale_is_read_through_its_partial_index() {
 type Row = &'static [(&'static str, &'static str)];
 
 /// A right row of each table, as columns and SQL values. The rows are there when the wrong ones are tried.
-const RIGHT: [(&str, Row); 13] = [
+const RIGHT: [(&str, Row); 15] = [
     ("events", &[("id", ID), ("slug", "'gala'"), ("name", "'Gala'"), ("currency", "'EUR'"), ("created_at", "now()")]),
     (
         "ticket_types",
@@ -187,6 +188,32 @@ const RIGHT: [(&str, Row); 13] = [
         &[("token_hash", r"'\x00'"), ("admin_id", ID), ("csrf_token", "'x'"), ("created_at", "now()"), ("expires_at", "now()")],
     ),
     ("partners", &[("id", ID), ("name", "'tixx'"), ("created_at", "now()")]),
+    (
+        "webhook_endpoints",
+        &[
+            ("id", ID),
+            ("partner_id", ID),
+            ("url", "'https://example.org'"),
+            ("secret", r"'\x000102030405060708090a0b0c0d0e0f1011121314151617'"),
+            ("kinds", "'{order.sold}'"),
+            ("all_orders", "false"),
+            ("created_at", "now()"),
+        ],
+    ),
+    (
+        "webhook_deliveries",
+        &[
+            ("event_id", ID),
+            ("id", ID),
+            ("endpoint_id", ID),
+            ("kind", "'order.sold'"),
+            ("body", "'{}'"),
+            ("state", "'PENDING'"),
+            ("attempts", "1"),
+            ("created_at", "now()"),
+            ("attempted_at", "now()"),
+        ],
+    ),
     ("partner_keys", &[("key_hash", r"'\x00'"), ("partner_id", ID), ("scopes", "'{read,sell}'"), ("created_at", "now()")]),
 ];
 
@@ -291,6 +318,14 @@ const WRONG: &[(&str, &str, Row)] = &[
     ("admin_sessions_admin_id_fkey", "admin_sessions", &[("token_hash", r"'\x01'"), ("admin_id", OTHER)]),
     ("partners_pkey", "partners", &[("name", "'b'")]),
     ("partners_name_key", "partners", &[("id", OTHER)]),
+    ("webhook_endpoints_pkey", "webhook_endpoints", &[]),
+    ("webhook_endpoints_partner_id_fkey", "webhook_endpoints", &[("id", OTHER), ("partner_id", OTHER)]),
+    ("webhook_endpoints_secret_long", "webhook_endpoints", &[("id", OTHER), ("secret", r"'\x00'")]),
+    ("webhook_endpoints_kinds_some", "webhook_endpoints", &[("id", OTHER), ("kinds", "'{}'")]),
+    ("webhook_endpoints_reason_iff_disabled", "webhook_endpoints", &[("id", OTHER), ("disabled_at", "now()")]),
+    ("webhook_deliveries_pkey", "webhook_deliveries", &[]),
+    ("webhook_deliveries_state_known", "webhook_deliveries", &[("id", OTHER), ("state", "'LOST'")]),
+    ("webhook_deliveries_attempts_positive", "webhook_deliveries", &[("id", OTHER), ("attempts", "0")]),
     ("partner_keys_pkey", "partner_keys", &[]),
     ("partner_keys_partner_id_fkey", "partner_keys", &[("key_hash", r"'\x01'"), ("partner_id", OTHER)]),
     ("partner_keys_scopes_known", "partner_keys", &[("key_hash", r"'\x01'"), ("scopes", "'{read,root}'")]),
