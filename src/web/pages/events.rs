@@ -31,6 +31,8 @@ use crate::{
 const PILLS_MAX: i64 = 4;
 /// From here on a stock is "only so many left".
 const FEW: i64 = 10;
+/// No hold lasts longer: it is the most that can be configured.
+const HOLD_MAX: TimeDelta = TimeDelta::days(1);
 
 #[derive(Template)]
 #[template(path = "events.html")]
@@ -52,6 +54,8 @@ struct Card {
 enum Shelf {
     NeverFilled,
     Full,
+    /// All that is left is held by buyers, and may come back.
+    InBaskets,
     SoldOut,
 }
 
@@ -64,20 +68,24 @@ struct Badge {
 /// `GET /`: the public events.
 pub(in crate::web) async fn list(app: Data<App>) -> Result<HttpResponse, Problem> {
     let now = app.clock.now();
-    let (programmes, on_shelf, loaded) = app
+    let (programmes, on_shelf, in_baskets, loaded) = app
         .db
         .run(move |conn| {
             let programmes: Vec<Programme> = events::list(conn, now)?.into_iter().filter(|programme| programme.event.is_public()).collect();
             let ids: Vec<_> = programmes.iter().map(|programme| programme.event.id).collect();
             let on_shelf = inventory::on_shelf(conn, &ids, now)?;
+            // What is on the shelf only when every hold is over is in baskets now.
+            let others: Vec<_> = ids.iter().copied().filter(|id| !on_shelf.contains(id)).collect();
+            let in_baskets = inventory::on_shelf(conn, &others, now + HOLD_MAX)?;
             let loaded = inventory::loaded(conn, &ids)?;
-            Ok::<_, EventError>((programmes, on_shelf, loaded))
+            Ok::<_, EventError>((programmes, on_shelf, in_baskets, loaded))
         })
         .await?;
     let card = |programme: Programme| {
         let id = programme.event.id;
         let shelf = match loaded.contains_key(&id) {
             _ if on_shelf.contains(&id) => Shelf::Full,
+            _ if in_baskets.contains(&id) => Shelf::InBaskets,
             true => Shelf::SoldOut,
             false => Shelf::NeverFilled,
         };
@@ -118,6 +126,7 @@ fn badge(programme: &Programme, shelf: Shelf, now: DateTime<Utc>) -> Badge {
     let badge = |tone, text: &str| Badge { tone, text: text.to_owned() };
     match (selling_of_any(programme, now), shelf) {
         (Selling::Open, Shelf::Full) => badge("good", "On sale"),
+        (Selling::Open, Shelf::InBaskets) => badge("soon", "All in buyers' baskets"),
         (Selling::Open, Shelf::SoldOut) => badge("quiet", "Sold out"),
         (Selling::Open, Shelf::NeverFilled) => badge("soon", "Not on sale yet"),
         (Selling::NotYet(Some(opens)), _) => {
@@ -206,7 +215,7 @@ struct EventPage<'a> {
 /// What this browser holds already, and the way back to it.
 struct OwnHold {
     title: String,
-    until: String,
+    text: String,
     path: String,
 }
 
@@ -293,9 +302,10 @@ pub(super) fn render(
 
 impl OwnHold {
     fn new(event: &Event, order: &Order) -> Self {
+        let until = order.expires_at.map(|until| time_of_day(until, event.time_zone)).unwrap_or_default();
         Self {
             title: format!("You hold {}", tickets(order.quantity.into())),
-            until: order.expires_at.map(|until| time_of_day(until, event.time_zone)).unwrap_or_default(),
+            text: format!("{} kept for you until {until}.", if order.quantity == 1 { "It is" } else { "They are" }),
             path: order::order_path(&event.slug, order),
         }
     }

@@ -85,8 +85,9 @@ struct Section {
 struct Hold {
     seconds: i64,
     clock: String,
-    until: String,
-    button: String,
+    promise: String,
+    confirm: String,
+    release: &'static str,
     /// The page that says that it is over.
     then: String,
 }
@@ -218,6 +219,7 @@ impl OrderPage {
         let tickets = if status == OrderStatus::Expired { Vec::new() } else { tickets };
         let cards: Vec<TicketCard> = tickets.into_iter().map(|ticket| TicketCard::new(programme, ticket)).collect();
         let path = order_path(&event.slug, &order);
+        let takes_place = event.state != EventState::Cancelled;
         let is_refused = matches!(news, News::Refused(_));
         Self {
             title: title(&order, status),
@@ -225,7 +227,7 @@ impl OrderPage {
             hold: (status == OrderStatus::Held && event.state != EventState::Cancelled)
                 .then(|| Hold::new(event, &order, path.clone(), now)),
             cancel: (status == OrderStatus::Sold).then(|| Cancel::of(event, &cards, is_refused, now)).flatten(),
-            link: (status == OrderStatus::Sold).then(|| format!("{public_url}{path}")),
+            link: (status == OrderStatus::Sold && takes_place).then(|| format!("{public_url}{path}")),
             tickets: worth_a_card(cards, status),
             lines: order.lines.iter().map(|line| Line::new(programme, line)).collect(),
             total: event.money(order.total_minor).to_string(),
@@ -298,13 +300,13 @@ impl Section {
             let tone = if returned { "good" } else { "info" };
             return Self { is_news: returned, onward: Some("See what is left"), ..Self::new(tone, text) };
         }
-        let mut section = Self::new("warn", "The tickets were kept for you until then, and went back on sale. Nothing has been bought.");
-        let sells = rules::may_sell(programme, order.lines.iter().map(|line| line.ticket_type.as_str()), now).is_ok();
-        if sells {
-            section.lines.push("You can still try. If others took yours, you get others of the same kind, at the same price.".to_owned());
-            section.again = Some(button_of(&programme.event, order));
+        let mut section = Self::new("warn", "What was kept for you went back on sale. Nothing has been bought.");
+        if rules::may_sell(programme, order.lines.iter().map(|line| line.ticket_type.as_str()), now).is_err() {
+            section.lines.push("It is not sold at this moment.".to_owned());
+            return Self { onward: Some("Back to the event"), ..section };
         }
-        Self { onward: Some(if sells { "See what is left" } else { "Back to the event" }), ..section }
+        section.lines.push("You can still try: what others took by now is replaced with the same kind, at the same price.".to_owned());
+        Self { again: Some(button_of(&programme.event, order)), onward: Some("See what is left"), ..section }
     }
 
     fn of_cancelled_event(event: &Event, status: OrderStatus) -> Option<Self> {
@@ -338,13 +340,19 @@ fn button_of(event: &Event, order: &Order) -> String {
 
 impl Hold {
     fn new(event: &Event, order: &Order, then: String, now: DateTime<Utc>) -> Self {
-        let until = order.expires_at.unwrap_or(now);
-        let seconds = seconds_until(until, now);
+        let deadline = order.expires_at.unwrap_or(now);
+        let (seconds, until) = (seconds_until(deadline, now), time_of_day(deadline, event.time_zone));
+        let is_one = order.quantity == 1;
         Self {
             seconds,
             clock: format!("{}:{:02}", seconds / 60, seconds % 60),
-            until: time_of_day(until, event.time_zone),
-            button: button_of(event, order),
+            promise: if is_one {
+                format!("Nobody else can take this ticket until {until}. Then it goes back on sale.")
+            } else {
+                format!("Nobody else can take these tickets until {until}. Then they go back on sale.")
+            },
+            confirm: button_of(event, order),
+            release: if is_one { "Give it back" } else { "Give them back" },
             then,
         }
     }

@@ -77,6 +77,15 @@ fn what_is_reserved_is_held_and_one_press_makes_it_tickets_with_codes() {
 }
 
 #[test]
+fn one_ticket_is_not_spoken_of_as_many() {
+    let shop = holding_gala(5);
+    let held = Holder::of(&shop, 1);
+    assert!(held.page.says("1 ticket held for you") && held.page.says("Nobody else can take this ticket until"), "{}", held.page.text());
+    assert!(held.event().says("You hold 1 ticket It is kept for you until"), "{}", held.event().text());
+    assert_eq!(held.buyer.follow(&held.press("Buy 1 ticket for €45.00")).codes().len(), 1);
+}
+
+#[test]
 fn what_is_given_back_is_on_sale_again() {
     let shop = holding_gala(2);
     let held = Holder::of(&shop, 2);
@@ -163,7 +172,7 @@ fn a_sale_that_is_paused_keeps_what_it_promised_and_sells_nothing_after_the_dead
     assert_eq!(in_time.buyer.follow(&in_time.press(BUY_TWO)).codes().len(), 2);
     run_out(&shop);
     let over = late.order();
-    assert!(over.says("Your time ran out") && !over.has_button(BUY_TWO) && over.says("Back to the event"), "{}", over.text());
+    assert!(over.says("Your time ran out") && !over.has_button(BUY_TWO) && over.says("It is not sold at this moment."), "{}", over.text());
     let refused = late.press(BUY_TWO);
     assert!(refused.status() == 409 && refused.says("Not on sale just now") && refused.says("Nothing has been bought."), "{refused:?}");
 }
@@ -191,6 +200,16 @@ fn who_holds_the_last_tickets_is_led_to_them_and_others_are_told_where_they_are(
     let other = Visitor::of(&shop).get("/events/gala");
     assert!(other.says("All tickets are in other buyers' baskets") && !other.says("You hold"), "{}", other.text());
     assert!(!other.html().contains(held.path()), "{other:?}");
+}
+
+#[test]
+fn the_list_of_events_does_not_call_sold_out_what_may_come_back() {
+    let shop = holding_gala(2);
+    let held = Holder::of(&shop, 2);
+    let list = || Visitor::of(&shop).get("/").text();
+    assert!(list().contains("All in buyers' baskets") && !list().contains("Sold out"), "{}", list());
+    held.press(BUY_TWO);
+    assert!(list().contains("Sold out"), "{}", list());
 }
 
 #[test]

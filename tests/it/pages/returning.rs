@@ -151,4 +151,5 @@ fn tickets_of_an_event_that_is_cancelled_say_so() {
     assert_eq!(shop.client.patch("/api/v1/events/gala", &json!({"state": "cancelled"})).status, 200);
     let order = buyer.follow(&bought);
     assert!(order.says("This event is cancelled It will not take place.") && order.codes().len() == 2, "{}", order.text());
+    assert!(!order.says("show the codes at the door"), "{}", order.text());
 }

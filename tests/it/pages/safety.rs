@@ -23,7 +23,7 @@ fn of_holds(shop: &Shop, buyer: &Visitor) -> Vec<(&'static str, Page)> {
     let held = buyer.send(&buyer.reserving("gala", 1));
     let page = buyer.follow(&held);
     let holder = Visitor::of(shop).with_cookie_of(&held);
-    let (confirm, release) = (page.form_by_end("/confirm"), page.form("Give them back"));
+    let (confirm, release) = (page.form_by_end("/confirm"), page.form("Give it back"));
     let pages = vec![
         (HOLD, page),
         ("an event of which one holds tickets", holder.get("/events/gala")),
