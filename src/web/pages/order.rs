@@ -305,7 +305,9 @@ impl Section {
             section.lines.push("It is not sold at this moment.".to_owned());
             return Self { onward: Some("Back to the event"), ..section };
         }
-        section.lines.push("You can still try: what others took by now is replaced with the same kind, at the same price.".to_owned());
+        section.lines.push(
+            "You can still try. What others took is replaced with tickets of the same kind and price, while there are any.".to_owned(),
+        );
         Self { again: Some(button_of(&programme.event, order)), onward: Some("See what is left"), ..section }
     }
 
