@@ -48,12 +48,12 @@ pub fn configure(config: &mut ServiceConfig) {
                 .service(resource("/events/{slug}/orders/{id}").route(read().to(pages::order::show)))
                 .service(
                     resource("/events/{slug}/orders/{id}/confirm")
-                        .route(read().to(pages::order::to_event))
+                        .route(read().to(pages::order::to_order))
                         .route(post().to(pages::order::confirm)),
                 )
                 .service(
                     resource("/events/{slug}/orders/{id}/cancel")
-                        .route(read().to(pages::order::to_event))
+                        .route(read().to(pages::order::to_order))
                         .route(post().to(pages::order::cancel)),
                 )
                 .service(resource("/admin").route(read().to(pages::admin::home)))

@@ -157,7 +157,12 @@ impl Desk {
         }
     }
 
-    /// Makes a hold a sale; see [`life::confirm`], whose errors these are.
+    /// Makes a hold a sale. Done twice, it is done once. After the deadline it gets the same tickets if nobody has taken them, else others.
+    ///
+    /// # Errors
+    /// [`OrderError::EventNotFound`], [`OrderError::NotFound`]; [`OrderError::Cancelled`] if it was given back; [`OrderError::SalesClosed`]
+    /// if the event was cancelled. After the deadline also [`OrderError::HoldExpired`] if too few tickets are left,
+    /// [`OrderError::BuyerLimitExceeded`], and what a new sale would be refused for.
     pub async fn confirm(&self, slug: String, id: OrderId, party: Party) -> Result<Changed, OrderError> {
         let (now, limits) = (self.clock.now(), self.limits);
         let confirmed = self.db.run(move |conn| life::confirm(conn, now, limits, &slug, id, &party)).await;
@@ -165,7 +170,11 @@ impl Desk {
         confirmed
     }
 
-    /// Gives tickets of an order back; see [`life::cancel`], whose errors these are. What comes back is claimed first from then on.
+    /// Gives tickets of an order back. Done twice, it is done once. What comes back is claimed first from then on.
+    ///
+    /// # Errors
+    /// [`OrderError::EventNotFound`], [`OrderError::NotFound`]; [`OrderError::Invalid`] for a position that was never the order's. Of tickets that
+    /// were bought also [`OrderError::TicketUsed`], [`OrderError::EventBegun`], [`OrderError::CancelNotAllowed`].
     pub async fn cancel(&self, slug: String, id: OrderId, party: Party, which: Which) -> Result<Changed, OrderError> {
         let (now, desk) = (self.clock.now(), self.clone());
         let cancel = move |conn: &mut PgConnection| {

@@ -6,6 +6,8 @@ use actix_web::{
     web::{Data, Path, Payload, Query},
 };
 use askama::Template;
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use serde::Deserialize;
 
 use super::{
@@ -13,17 +15,17 @@ use super::{
     dashboard::order_tone,
     form::Form,
     login::{self, Frame},
-    order::{Line, Said, TicketCard, choices, order_path, which},
-    order_changes::said_of,
+    order::order_path,
+    order_changes::{Choices, Line, Said, TicketCard, said_of, which},
     page, see_other, tickets,
-    time::{When, with_zone},
+    time::{to_the_second, with_zone},
 };
 use crate::{
     accounts::AdminSession,
     app::App,
-    events::rules::parse_slug,
+    events::{Programme, rules::parse_slug},
     ids::OrderId,
-    orders::{self, Actor, Caller, HistoryEntry, OrderChange, OrderError, OrderStatus, Party, Reader, What},
+    orders::{self, Actor, Caller, HistoryEntry, Order, OrderChange, OrderError, OrderStatus, Party, Placed, Reader, What},
     web::{
         auth,
         error::{Problem, log},
@@ -38,6 +40,7 @@ struct OrderPage {
     event: String,
     id: String,
     title: String,
+    zone: &'static str,
     status: &'static str,
     tone: &'static str,
     notice: Option<Said>,
@@ -52,15 +55,15 @@ struct OrderPage {
 
 /// One line of the history.
 struct Entry {
-    when: When,
-    what: String,
+    when: String,
+    what: &'static str,
     who: String,
     tickets: String,
 }
 
 struct Cancel {
     button: &'static str,
-    choices: Vec<(i32, String)>,
+    choices: Choices,
 }
 
 #[derive(Deserialize)]
@@ -145,38 +148,59 @@ async fn render(
             Ok::<_, OrderError>((programme, placed, entries))
         })
         .await?;
-    let (order, zone) = (placed.order, programme.event.time_zone);
-    let order_status = order.status_at(now);
-    let cards: Vec<TicketCard> = match order_status {
-        OrderStatus::Expired => Vec::new(),
-        _ => placed.tickets.into_iter().map(|ticket| TicketCard::new(&programme, ticket)).collect(),
+    page(status, Keep::Nothing, &OrderPage::new(session, programme, placed, entries, notice, now))
+}
+
+impl OrderPage {
+    fn new(
+        session: &AdminSession,
+        programme: Programme,
+        placed: Placed,
+        entries: Vec<HistoryEntry>,
+        notice: Option<Said>,
+        now: DateTime<Utc>,
+    ) -> Self {
+        let Placed { order, tickets, .. } = placed;
+        let (status, zone) = (order.status_at(now), programme.event.time_zone);
+        // A hold that is over has no tickets, whether or not they were put back yet.
+        let tickets = if status == OrderStatus::Expired { Vec::new() } else { tickets };
+        let cards: Vec<TicketCard> = tickets.into_iter().map(|ticket| TicketCard::new(&programme, ticket)).collect();
+        Self {
+            frame: session.into(),
+            title: format!("{} for {}", super::tickets(order.quantity.into()), order.buyer_name),
+            status: status.name(),
+            tone: order_tone(status),
+            notice,
+            cancel: Cancel::of(status, &cards, programme.event.has_begun(now)),
+            tickets: cards,
+            lines: order.lines.iter().map(|line| Line::new(&programme, line)).collect(),
+            total: programme.event.money(order.total_minor).to_string(),
+            facts: facts(&order, status, zone),
+            history: entries.into_iter().map(|entry| Entry::new(entry, zone)).collect(),
+            zone: zone.name(),
+            buyers_page: order_path(&programme.event.slug, &order),
+            id: order.id.to_string(),
+            slug: programme.event.slug,
+            event: programme.event.name,
+        }
+    }
+}
+
+fn facts(order: &Order, status: OrderStatus, zone: Tz) -> Vec<(&'static str, String)> {
+    let through = if order.caller == Caller::Web { "the page" } else { "the API" };
+    let deadline = match status {
+        OrderStatus::Held => Some("Held until"),
+        OrderStatus::Expired => Some("Ran out"),
+        OrderStatus::Sold | OrderStatus::Cancelled => None,
     };
-    let by = if order.caller == Caller::Web { "the page" } else { "the API" };
-    let deadline = order.expires_at.map(|until| ("Held until", with_zone(until, zone)));
+    let deadline = deadline.zip(order.expires_at).map(|(label, until)| (label, with_zone(until, zone)));
     let facts = [
         ("Buyer", order.buyer_name.clone()),
         ("E-mail", order.buyer_email.clone()),
         ("Made", with_zone(order.created_at, zone)),
-        ("Through", by.to_owned()),
+        ("Through", through.to_owned()),
     ];
-    let template = OrderPage {
-        frame: session.into(),
-        title: format!("{} for {}", tickets(order.quantity.into()), order.buyer_name),
-        status: order_status.name(),
-        tone: order_tone(order_status),
-        cancel: Cancel::of(order_status, &cards, programme.event.has_begun(now)),
-        lines: order.lines.iter().map(|line| Line::new(&programme, line)).collect(),
-        total: programme.event.money(order.total_minor).to_string(),
-        facts: facts.into_iter().chain(deadline).chain([("Order", order.id.to_string())]).collect(),
-        history: entries.into_iter().map(|entry| Entry::new(entry, order.caller, zone)).collect(),
-        buyers_page: order_path(&programme.event.slug, &order),
-        id: order.id.to_string(),
-        slug: programme.event.slug,
-        event: programme.event.name,
-        tickets: cards,
-        notice,
-    };
-    page(status, Keep::Nothing, &template)
+    facts.into_iter().chain(deadline).chain([("Order", order.id.to_string())]).collect()
 }
 
 impl Cancel {
@@ -186,31 +210,42 @@ impl Cancel {
             OrderStatus::Sold if !has_begun => "Cancel",
             _ => return None,
         };
-        let choices = choices(cards);
-        (!choices.is_empty()).then_some(Self { button, choices })
+        Some(Self { button, choices: Choices::of(cards)? })
     }
 }
 
 impl Entry {
-    fn new(entry: HistoryEntry, caller: Caller, zone: chrono_tz::Tz) -> Self {
-        let who = match (entry.actor, caller) {
-            (Some(Actor::Buyer), _) => "the buyer".to_owned(),
-            (Some(Actor::Partner(name)), _) => format!("partner {name}"),
-            (Some(Actor::Admin(email)), _) => format!("admin {email}"),
-            (Some(Actor::Clock), _) => "the deadline".to_owned(),
-            (None, _) => "a partner".to_owned(),
+    fn new(entry: HistoryEntry, zone: Tz) -> Self {
+        let who = match entry.actor {
+            Some(Actor::Buyer) => "the buyer".to_owned(),
+            Some(Actor::Partner(name)) => format!("partner {name}"),
+            Some(Actor::Admin(email)) => format!("admin {email}"),
+            Some(Actor::Clock) => "the deadline".to_owned(),
+            None => "a partner".to_owned(),
         };
-        let which = match entry.positions.as_slice() {
-            [] => String::new(),
-            positions => format!(": {}", positions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
-        };
-        Self {
-            when: When::new(entry.at, zone),
-            what: words(entry.what).to_owned(),
-            who,
-            tickets: format!("{}{which}", tickets(i64::try_from(entry.quantity).unwrap_or(i64::MAX))),
+        Self { when: to_the_second(entry.at, zone), what: words(entry.what), who, tickets: which_tickets(entry.quantity, &entry.positions) }
+    }
+}
+
+/// `3 tickets: no. 1, 2, 7`; of an order's making only how many.
+fn which_tickets(quantity: usize, positions: &[i32]) -> String {
+    let count = tickets(i64::try_from(quantity).unwrap_or(i64::MAX));
+    if positions.is_empty() { count } else { format!("{count}: no. {}", ranges(positions)) }
+}
+
+/// `1–3, 7`: a block of a hundred seats is told in one breath.
+fn ranges(positions: &[i32]) -> String {
+    let mut sorted = positions.to_vec();
+    sorted.sort_unstable();
+    let mut ranges: Vec<(i32, i32)> = Vec::new();
+    for position in sorted {
+        match ranges.last_mut() {
+            Some((_, last)) if position.checked_sub(1) == Some(*last) => *last = position,
+            _ => ranges.push((position, position)),
         }
     }
+    let told = |(first, last): &(i32, i32)| if first == last { first.to_string() } else { format!("{first}–{last}") };
+    ranges.iter().map(told).collect::<Vec<_>>().join(", ")
 }
 
 fn words(what: What) -> &'static str {
@@ -227,5 +262,17 @@ fn words(what: What) -> &'static str {
             OrderChange::CancelSome => "Some cancelled",
             OrderChange::Cancel => "Cancelled",
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_told_as_a_range() {
+        assert_eq!(ranges(&[3, 1, 2, 7, 9, 10]), "1–3, 7, 9–10");
+        assert_eq!(which_tickets(1, &[5]), "1 ticket: no. 5");
+        assert_eq!(which_tickets(2, &[]), "2 tickets");
     }
 }

@@ -8,12 +8,12 @@ use actix_web::{
     web::{Data, Path},
 };
 use askama::Template;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{
     Keep,
     basket::Basket,
-    number, order, page,
+    counted, number, order, own_holds, page,
     refusal::Notice,
     thousandths, tickets,
     time::{When, time_of_day, with_zone},
@@ -31,6 +31,8 @@ use crate::{
 const PILLS_MAX: i64 = 4;
 /// From here on a stock is "only so many left".
 const FEW: i64 = 10;
+/// No hold lasts longer: it is the most that can be configured.
+const HOLD_MAX: TimeDelta = TimeDelta::days(1);
 
 #[derive(Template)]
 #[template(path = "events.html")]
@@ -52,6 +54,8 @@ struct Card {
 enum Shelf {
     NeverFilled,
     Full,
+    /// All that is left is held by buyers, and may come back.
+    InBaskets,
     SoldOut,
 }
 
@@ -64,20 +68,24 @@ struct Badge {
 /// `GET /`: the public events.
 pub(in crate::web) async fn list(app: Data<App>) -> Result<HttpResponse, Problem> {
     let now = app.clock.now();
-    let (programmes, on_shelf, loaded) = app
+    let (programmes, on_shelf, in_baskets, loaded) = app
         .db
         .run(move |conn| {
             let programmes: Vec<Programme> = events::list(conn, now)?.into_iter().filter(|programme| programme.event.is_public()).collect();
             let ids: Vec<_> = programmes.iter().map(|programme| programme.event.id).collect();
             let on_shelf = inventory::on_shelf(conn, &ids, now)?;
+            // What is on the shelf only when every hold is over is in baskets now.
+            let others: Vec<_> = ids.iter().copied().filter(|id| !on_shelf.contains(id)).collect();
+            let in_baskets = inventory::on_shelf(conn, &others, now + HOLD_MAX)?;
             let loaded = inventory::loaded(conn, &ids)?;
-            Ok::<_, EventError>((programmes, on_shelf, loaded))
+            Ok::<_, EventError>((programmes, on_shelf, in_baskets, loaded))
         })
         .await?;
     let card = |programme: Programme| {
         let id = programme.event.id;
         let shelf = match loaded.contains_key(&id) {
             _ if on_shelf.contains(&id) => Shelf::Full,
+            _ if in_baskets.contains(&id) => Shelf::InBaskets,
             true => Shelf::SoldOut,
             false => Shelf::NeverFilled,
         };
@@ -89,9 +97,10 @@ pub(in crate::web) async fn list(app: Data<App>) -> Result<HttpResponse, Problem
 impl Card {
     fn new(programme: Programme, shelf: Shelf, now: DateTime<Utc>) -> Self {
         let price = from_price(&programme);
+        let sale = badge(&programme, shelf, now);
         let event = programme.event;
         Self {
-            badge: badge(&event, shelf, now),
+            badge: sale,
             when: event.starts_at.map(|moment| When::new(moment, event.time_zone)),
             slug: event.slug,
             name: event.name,
@@ -113,27 +122,41 @@ fn price(event: &Event, minor: i64) -> String {
     if minor == 0 { "free".to_owned() } else { event.money(minor).to_string() }
 }
 
-fn badge(event: &Event, shelf: Shelf, now: DateTime<Utc>) -> Badge {
+fn badge(programme: &Programme, shelf: Shelf, now: DateTime<Utc>) -> Badge {
     let badge = |tone, text: &str| Badge { tone, text: text.to_owned() };
-    match event.selling(now) {
-        Selling::Open => match shelf {
-            Shelf::Full => badge("good", "On sale"),
-            Shelf::SoldOut => badge("quiet", "Sold out"),
-            Shelf::NeverFilled => badge("soon", "Not on sale yet"),
-        },
-        Selling::NotYet(Some(opens)) => Badge { tone: "soon", text: format!("On sale from {}", When::new(opens, event.time_zone).text) },
-        Selling::NotYet(None) => badge("soon", "Not on sale yet"),
-        Selling::Paused => badge("soon", "Sale paused"),
-        Selling::Closed => badge("quiet", "Sale closed"),
-        Selling::Cancelled => badge("bad", "Cancelled"),
+    match (selling_of_any(programme, now), shelf) {
+        (Selling::Open, Shelf::Full) => badge("good", "On sale"),
+        (Selling::Open, Shelf::InBaskets) => badge("soon", "All in buyers' baskets"),
+        (Selling::Open, Shelf::SoldOut) => badge("quiet", "Sold out"),
+        (Selling::Open, Shelf::NeverFilled) => badge("soon", "Not on sale yet"),
+        (Selling::NotYet(Some(opens)), _) => {
+            Badge { tone: "soon", text: format!("On sale from {}", When::new(opens, programme.event.time_zone).text) }
+        }
+        (Selling::NotYet(None), _) => badge("soon", "Not on sale yet"),
+        (Selling::Paused, _) => badge("soon", "Sale paused"),
+        (Selling::Closed, _) => badge("quiet", "Sale closed"),
+        (Selling::Cancelled, _) => badge("bad", "Cancelled"),
     }
+}
+
+/// Whether an event sells at `now`: as long as one of its ticket types does, and otherwise from when the first of them will.
+fn selling_of_any(programme: &Programme, now: DateTime<Utc>) -> Selling {
+    let of_event = programme.event.selling(now);
+    let of_types: Vec<Selling> = programme.ticket_types.iter().map(|ticket_type| ticket_type.selling(of_event, now)).collect();
+    if of_event != Selling::Open || of_types.is_empty() || of_types.contains(&Selling::Open) {
+        return of_event;
+    }
+    let opens = of_types.into_iter().filter_map(|selling| if let Selling::NotYet(opens) = selling { opens } else { None });
+    opens.min().map_or(Selling::Closed, |opens| Selling::NotYet(Some(opens)))
 }
 
 /// What the page of an event is made of.
 pub(super) struct Stall {
     pub(super) programme: Programme,
-    /// What this browser holds of the event.
-    own_hold: Option<Order>,
+    /// What this browser holds of the event, the newest first.
+    pub(super) own_holds: Vec<Order>,
+    /// For how long the page holds tickets, if it does.
+    hold: Option<TimeDelta>,
     left: HashMap<TicketTypeId, Left>,
     /// By the type's code.
     loaded: HashMap<String, i64>,
@@ -142,7 +165,8 @@ pub(super) struct Stall {
 /// Reads what the page of an event needs. A draft is not found: the public does not know of it.
 pub(super) async fn stall(app: &App, request: &HttpRequest, slug: &str) -> Result<Stall, Problem> {
     let (now, slug) = (app.clock.now(), slug.to_owned());
-    let held = order::remembered(request);
+    let usual_hold = app.config.holds.ttl(None).ok();
+    let remembered = own_holds::remembered(request);
     let stall = app.db.run(move |conn| {
         let programme = events::programme(conn, &slug)?;
         if !programme.event.is_public() {
@@ -151,11 +175,12 @@ pub(super) async fn stall(app: &App, request: &HttpRequest, slug: &str) -> Resul
         let id = programme.event.id;
         let left = inventory::left(conn, id, now)?;
         let loaded = inventory::loaded(conn, &[id])?.remove(&id).unwrap_or_default();
-        let own_hold = match held {
-            Some((order, key)) => orders::own_hold(conn, now, id, order, &key)?,
-            None => None,
-        };
-        Ok::<_, EventError>(Stall { programme, own_hold, left, loaded })
+        let mut own_holds = Vec::new();
+        for (order, key) in remembered {
+            own_holds.extend(orders::own_hold(conn, now, id, order, &key)?);
+        }
+        let hold = usual_hold.filter(|_| programme.event.checkout == Checkout::Hold);
+        Ok::<_, EventError>(Stall { programme, own_holds, hold, left, loaded })
     });
     Ok(stall.await?)
 }
@@ -174,9 +199,12 @@ struct EventPage<'a> {
     when: Option<When>,
     venue: Option<&'a str>,
     notice: Option<Notice>,
-    own_hold: Option<OwnHold>,
+    own_holds: Vec<OwnHold>,
     /// In place of the form.
     closed: Option<Closed>,
+    /// The event sells, so that it is worth telling how each of its types does.
+    sells: bool,
+    heading: &'static str,
     rows: Vec<Row>,
     limit_hint: String,
     button: &'static str,
@@ -187,7 +215,7 @@ struct EventPage<'a> {
 /// What this browser holds already, and the way back to it.
 struct OwnHold {
     title: String,
-    until: String,
+    text: String,
     path: String,
 }
 
@@ -245,22 +273,27 @@ pub(super) fn render(
 ) -> Result<HttpResponse, Problem> {
     let event = &stall.programme.event;
     let rows = stall.rows(&basket, now);
-    let holds = event.checkout == Checkout::Hold;
+    let has_own = !stall.own_holds.is_empty();
     let template = EventPage {
         slug: &event.slug,
         name: &event.name,
         when: event.starts_at.map(|moment| When::new(moment, event.time_zone)),
         venue: event.venue.as_deref(),
+        heading: match notice {
+            Some(_) => "Change your order",
+            None if has_own => "Choose further tickets",
+            None => "Choose your tickets",
+        },
         notice,
-        own_hold: stall.own_hold.as_ref().map(|order| OwnHold::new(event, order)),
+        own_holds: stall.own_holds.iter().map(|order| OwnHold::new(event, order)).collect(),
+        sells: event.selling(now) == Selling::Open,
         closed: closed(event, now).or_else(|| stall.gone()).or_else(|| stall.types_closed(now)),
         rows,
         limit_hint: limit_hint(event),
-        button: if holds { "Reserve tickets" } else { "Buy tickets" },
-        button_hint: if holds {
-            "They are kept for you for a while, and yours once you confirm on the next page.".to_owned()
-        } else {
-            "One press is enough: pressed twice, it is still one order.".to_owned()
+        button: if stall.hold.is_some() { "Reserve tickets" } else { "Buy tickets" },
+        button_hint: match stall.hold {
+            Some(time) => format!("They are kept for you for {}. You buy them on the next page.", words_of(time)),
+            None => "One press is enough: pressed twice, it is still one order.".to_owned(),
         },
         basket,
     };
@@ -269,11 +302,20 @@ pub(super) fn render(
 
 impl OwnHold {
     fn new(event: &Event, order: &Order) -> Self {
+        let until = order.expires_at.map(|until| time_of_day(until, event.time_zone)).unwrap_or_default();
         Self {
             title: format!("You hold {}", tickets(order.quantity.into())),
-            until: order.expires_at.map(|until| time_of_day(until, event.time_zone)).unwrap_or_default(),
+            text: format!("{} kept for you until {until}.", if order.quantity == 1 { "It is" } else { "They are" }),
             path: order::order_path(&event.slug, order),
         }
+    }
+}
+
+/// `10 minutes`, `90 seconds`.
+fn words_of(time: TimeDelta) -> String {
+    match time.num_seconds() {
+        secs if secs % 60 == 0 => counted(secs / 60, "minute", "minutes"),
+        secs => counted(secs, "second", "seconds"),
     }
 }
 
@@ -285,6 +327,11 @@ fn limit_hint(event: &Event) -> String {
     };
     let per_buyer = event.max_per_buyer.map(|limit| format!("At most {} a person.", tickets(limit.into())));
     [per_order, per_buyer].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// How many tickets of a type these orders have.
+pub(super) fn quantity_of(orders: &[Order], code: &str) -> i64 {
+    orders.iter().flat_map(|order| &order.lines).filter(|line| line.ticket_type == code).map(|line| line.quantity).sum()
 }
 
 /// Why there is no form, as far as the event and its window decide.
@@ -314,9 +361,8 @@ impl Stall {
         if left().any(|left| left.available > 0) {
             return None;
         }
-        if self.own_hold.is_some() {
-            let text = "Yours are kept for you. What others do not buy comes back on sale.";
-            return Some(Closed { look_again: true, ..Closed::new("No further tickets at this moment", text) });
+        if let Some(closed) = self.own_are_the_last() {
+            return Some(closed);
         }
         if left().any(|left| left.held > 0) {
             let text = "What they do not buy comes back on sale, so look again in a minute.";
@@ -326,6 +372,19 @@ impl Stall {
             return Some(Closed::new("No tickets yet", "The organiser has not put any tickets on sale. Come back later."));
         }
         Some(Closed::new("Sold out", "Every ticket has found its owner."))
+    }
+
+    /// Why there is no form for who holds the last tickets, or some of them.
+    fn own_are_the_last(&self) -> Option<Closed> {
+        if self.own_holds.is_empty() {
+            return None;
+        }
+        let types = &self.programme.ticket_types;
+        if types.iter().all(|ticket_type| self.left(ticket_type).held <= quantity_of(&self.own_holds, &ticket_type.code)) {
+            return Some(Closed::new("These are the last", "All others are sold. What you do not buy in time goes back on sale."));
+        }
+        let text = "What they do not buy comes back on sale, so look again in a minute.";
+        Some(Closed { look_again: true, ..Closed::new("All others are in other buyers' baskets", text) })
     }
 
     /// Why there is no form although tickets are left: those that are left are of types that do not sell at `now`.
@@ -340,7 +399,7 @@ impl Stall {
         });
         Some(match opens.min() {
             Some(opens) => {
-                let text = format!("The sale goes on, on {}.", with_zone(opens, self.programme.event.time_zone));
+                let text = format!("Further tickets are sold from {}. Come back then.", with_zone(opens, self.programme.event.time_zone));
                 Closed::new("Nothing is on sale at this moment", text)
             }
             None => Closed::new("The sale is over", "Tickets are no longer sold here."),
@@ -390,8 +449,11 @@ impl Stall {
         match left {
             Left { available: 0, held: 0 } if !self.loaded.contains_key(&ticket_type.code) => stock("gone", "Not on sale yet"),
             Left { available: 0, held: 0 } => stock("gone", "Sold out"),
-            Left { available: 0, .. } if self.own_hold.is_some() => stock("held", "No further ones at this moment"),
-            Left { available: 0, .. } => stock("held", "All in other buyers' baskets"),
+            Left { available: 0, held } => match quantity_of(&self.own_holds, &ticket_type.code) {
+                0 => stock("held", "All in other buyers' baskets"),
+                own if own < held => stock("held", "All others in other buyers' baskets"),
+                _ => stock("held", "You hold the last ones"),
+            },
             _ if !self.programme.event.show_counts => stock("good", "Available"),
             Left { available, .. } => {
                 let few = available <= FEW;

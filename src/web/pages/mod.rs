@@ -15,6 +15,7 @@ pub mod login;
 pub mod order;
 mod order_changes;
 pub mod orders;
+mod own_holds;
 mod refusal;
 mod time;
 

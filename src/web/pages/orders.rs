@@ -12,8 +12,8 @@ use super::{
     basket::Basket,
     events,
     form::Form,
-    order::{self, order_path},
-    page,
+    order::order_path,
+    own_holds, page,
     refusal::{self, Offer},
     see_other,
 };
@@ -36,7 +36,7 @@ pub(in crate::web) async fn create(
         Ok(placed) => {
             let mut response = see_other(&order_path(&slug, &placed.order));
             if placed.order.status_at(app.clock.now()) == OrderStatus::Held {
-                order::remember(&app, &mut response, &slug, &placed.order);
+                own_holds::remember(&app, &request, &mut response, &slug, &placed.order);
             }
             Ok(response)
         }
@@ -65,7 +65,7 @@ async fn refuse(app: &App, request: &HttpRequest, slug: &str, mut basket: Basket
         Err(problem) => return try_again(slug, &basket, problem),
         Ok(stall) => stall,
     };
-    let notice = refusal::notice(&stall.programme, &mut basket, &error);
+    let notice = refusal::notice(&stall.programme, &stall.own_holds, &mut basket, &error);
     let problem = Problem::from(error);
     log(&problem);
     // The sale's state is said in place of the form.

@@ -1,10 +1,10 @@
 //! Why there is no order, in words for its buyer, and what they can do about it.
 
-use super::{basket::Basket, number, tickets, time::with_zone};
+use super::{basket::Basket, events::quantity_of, number, tickets, time::with_zone};
 use crate::{
     events::Programme,
     ids::new_secret,
-    orders::{OrderError, Purchase, Short, Shortage, rules},
+    orders::{Order, OrderError, Purchase, Short, Shortage, rules},
 };
 
 /// What stands above the form when it comes back.
@@ -35,8 +35,8 @@ impl Notice {
     }
 }
 
-/// What to say of a refusal; also makes `basket` ready to be sent again.
-pub(super) fn notice(programme: &Programme, basket: &mut Basket, refusal: &OrderError) -> Option<Notice> {
+/// What to say of a refusal to a buyer who has these holds; also makes `basket` ready to be sent again.
+pub(super) fn notice(programme: &Programme, own_holds: &[Order], basket: &mut Basket, refusal: &OrderError) -> Option<Notice> {
     match refusal {
         OrderError::Invalid(errors) => {
             let links = basket.note(programme, errors);
@@ -58,8 +58,8 @@ pub(super) fn notice(programme: &Programme, basket: &mut Basket, refusal: &Order
                 (0, _) => format!("You asked for {}. Choose fewer, and send it again. Nothing has been bought.", number(*requested)),
                 (_, ..=0) => format!("Your e-mail address has {} of this event already. Nothing more has been bought.", tickets(*has)),
                 _ => format!(
-                    "Your e-mail address has {} already, so you can have {} more; you asked for {}. Nothing has been bought.",
-                    number(*has),
+                    "Your e-mail address has {} already, so you can have {} more; you asked for {}. Nothing more has been bought.",
+                    tickets(*has),
                     number(left),
                     number(*requested)
                 ),
@@ -78,13 +78,13 @@ pub(super) fn notice(programme: &Programme, basket: &mut Basket, refusal: &Order
         OrderError::KeyReused => {
             basket.form_key = new_secret();
             let lines = vec![
-                "You bought with this form before, and changed it since: that order stands.".to_owned(),
-                "To buy these tickets as well, send the form again.".to_owned(),
+                "You ordered with this form before, and changed it since: that order stands.".to_owned(),
+                "To have these tickets as well, send the form again.".to_owned(),
             ];
             Some(Notice::new("This form has been used", lines))
         }
         OrderError::Short(short, shortages) => basket.purchase().ok().map(|purchase| {
-            let shortage = ShortPage { programme, purchase: &purchase, short: *short, shortages };
+            let shortage = ShortPage { programme, own_holds, purchase: &purchase, short: *short, shortages };
             shortage.notice(basket)
         }),
         _ => None,
@@ -98,6 +98,7 @@ fn type_name<'a>(programme: &'a Programme, code: &'a str) -> &'a str {
 /// What a shortage looks like to its buyer.
 struct ShortPage<'a> {
     programme: &'a Programme,
+    own_holds: &'a [Order],
     purchase: &'a Purchase,
     short: Short,
     shortages: &'a [Shortage],
@@ -111,17 +112,33 @@ impl ShortPage<'_> {
             if self.is_one_line() { vec![self.asked()] } else { self.shortages.iter().map(|short| self.line(short)).collect() };
         lines.push("Nothing has been bought.".to_owned());
         let offer = match (rest_total, self.short) {
-            (0, Short::AllHeld) => Some(Offer { button: "Try again".to_owned(), action: self.action(), fields: basket.fields() }),
+            (0, Short::AllHeld) if self.shortages.iter().any(|shortage| self.others_hold(shortage)) => {
+                Some(Offer { button: "Try again".to_owned(), action: self.action(), fields: basket.fields() })
+            }
             (0, _) => None,
             _ => Some(self.offer(basket, &rest)),
         };
-        let title = if rest_total == 0 && self.shortages.len() > 1 { "None of these are left".to_owned() } else { self.title() };
+        let title = match (rest_total, self.shortages, self.short) {
+            (1.., ..) | (_, [_], _) => self.title(),
+            (.., Short::AllHeld) => "None of these are free at this moment".to_owned(),
+            _ => "None of these are left".to_owned(),
+        };
         Notice { offer, ..Notice::new(title, lines) }
     }
 
     /// Whether one ticket type was asked for.
     fn is_one_line(&self) -> bool {
         self.purchase.lines.len() == 1
+    }
+
+    /// How many of the type the buyer holds already.
+    fn own(&self, shortage: &Shortage) -> i64 {
+        quantity_of(self.own_holds, &shortage.ticket_type)
+    }
+
+    /// Whether anybody but the buyer holds some of the type.
+    fn others_hold(&self, shortage: &Shortage) -> bool {
+        shortage.held > self.own(shortage)
     }
 
     fn shows_counts(&self) -> bool {
@@ -138,8 +155,12 @@ impl ShortPage<'_> {
         let [shortage] = self.shortages else { return "Fewer are left than you asked for".to_owned() };
         let of_type = self.of_type(&shortage.ticket_type);
         match shortage {
-            Shortage { available: 0, held: 0, .. } => format!("{} sold out", if of_type.is_empty() { "Just" } else { of_type.trim() }),
-            Shortage { available: 0, .. } => format!("All{of_type} tickets are in other buyers' baskets"),
+            Shortage { available: 0, .. } => match (self.own(shortage), self.others_hold(shortage)) {
+                (0, false) => format!("{} sold out", if of_type.is_empty() { "Just" } else { of_type.trim() }),
+                (0, true) => format!("All{of_type} tickets are in other buyers' baskets"),
+                (_, false) => format!("You hold the last{of_type} tickets"),
+                (_, true) => format!("All other{of_type} tickets are in other buyers' baskets"),
+            },
             Shortage { requested, .. } if !self.shows_counts() => format!("Fewer than {}{of_type} are left", number(*requested)),
             Shortage { available, .. } => format!("Only {}{of_type} left", number(*available)),
         }
@@ -149,6 +170,9 @@ impl ShortPage<'_> {
         let requested = self.purchase.lines.iter().map(|(_, quantity)| quantity).sum();
         match self.short {
             Short::SoldOut => "The last ones went before your order came in.".to_owned(),
+            Short::AllHeld if !self.shortages.iter().any(|shortage| self.others_hold(shortage)) => {
+                "Go on with your order: what you do not buy in time goes back on sale.".to_owned()
+            }
             Short::AllHeld => "What they do not buy comes back on sale: try again in a moment.".to_owned(),
             Short::TooFewLeft => format!("You asked for {}.", tickets(requested)),
         }
@@ -158,8 +182,12 @@ impl ShortPage<'_> {
         let name = self.programme.ticket_type(&shortage.ticket_type).map_or(shortage.ticket_type.as_str(), |ticket_type| &ticket_type.name);
         let requested = number(shortage.requested);
         match shortage {
-            Shortage { available: 0, held: 0, .. } => format!("{name}: sold out; you asked for {requested}."),
-            Shortage { available: 0, .. } => format!("{name}: all in other buyers' baskets; you asked for {requested}."),
+            Shortage { available: 0, .. } => match (self.own(shortage), self.others_hold(shortage)) {
+                (0, false) => format!("{name}: sold out; you asked for {requested}."),
+                (0, true) => format!("{name}: all in other buyers' baskets; you asked for {requested}."),
+                (_, false) => format!("{name}: you hold the last ones; you asked for {requested} more."),
+                (_, true) => format!("{name}: all others in other buyers' baskets; you asked for {requested} more."),
+            },
             _ if !self.shows_counts() => format!("{name}: fewer than {requested} left."),
             Shortage { available, .. } => format!("{name}: {} left; you asked for {requested}.", number(*available)),
         }
@@ -220,7 +248,9 @@ mod tests {
     use super::*;
     use crate::{
         events::{Event, EventInput, NewEvent, TicketType},
-        ids::{EventId, TicketTypeId},
+        ids::{EventId, OrderId, TicketTypeId},
+        money::Currency,
+        orders::{Caller, OrderLine, OrderStatus},
     };
 
     fn programme(types: &[&str], show_counts: bool) -> Programme {
@@ -240,6 +270,11 @@ mod tests {
 
     /// What is said to a buyer of `wanted` where so many are (available, held).
     fn said(programme: &Programme, wanted: &[(&str, i64)], left: &[(i64, i64)]) -> Notice {
+        said_to_holder(programme, &[], wanted, left)
+    }
+
+    /// The same to one who has these holds.
+    fn said_to_holder(programme: &Programme, own: &[Order], wanted: &[(&str, i64)], left: &[(i64, i64)]) -> Notice {
         let mut basket = Basket { name: "Ada".into(), email: "ada@example.org".into(), form_key: "key".into(), ..Basket::default() };
         basket.quantities = wanted.iter().map(|(code, quantity)| ((*code).to_owned(), quantity.to_string())).collect();
         let shortage = |((code, requested), (available, held)): (&(&str, i64), &(i64, i64))| Shortage {
@@ -254,7 +289,29 @@ mod tests {
             Some(0) => Short::SoldOut,
             _ => Short::TooFewLeft,
         };
-        notice(programme, &mut basket, &OrderError::Short(kind, short)).unwrap()
+        notice(programme, own, &mut basket, &OrderError::Short(kind, short)).unwrap()
+    }
+
+    /// An order that holds so many of a type.
+    fn hold(code: &str, quantity: i64) -> Order {
+        let line = OrderLine { ticket_type: code.to_owned(), name: code.to_uppercase(), quantity, unit_price_minor: 100 };
+        Order {
+            id: OrderId::new(),
+            status: OrderStatus::Held,
+            buyer_name: "Ada".into(),
+            buyer_email: "ada@example.org".into(),
+            lines: vec![line],
+            positions: Vec::new(),
+            quantity: 1,
+            requested_quantity: 1,
+            total_minor: 100,
+            currency: Currency::parse("EUR").unwrap(),
+            caller: Caller::Web,
+            access_key: "key".into(),
+            cancelled_quantity: 0,
+            expires_at: None,
+            created_at: chrono::DateTime::UNIX_EPOCH,
+        }
     }
 
     fn field<'a>(offer: &'a Offer, name: &str) -> Option<&'a str> {
@@ -298,5 +355,18 @@ mod tests {
         assert_eq!(held.title, "All tickets are in other buyers' baskets");
         let again = held.offer.unwrap();
         assert_eq!((again.button.as_str(), field(&again, "form_key")), ("Try again", Some("key")));
+    }
+
+    #[test]
+    fn who_holds_the_last_ones_is_led_to_them_and_not_told_that_they_are_sold_out() {
+        let own = [hold("standard", 2)];
+        let last = said_to_holder(&programme(&["standard"], true), &own, &[("standard", 1)], &[(0, 2)]);
+        assert_eq!((last.title.as_str(), last.offer.is_none()), ("You hold the last tickets", true));
+        assert!(last.lines[0].starts_with("Go on with your order"), "{:?}", last.lines);
+        let some = said_to_holder(&programme(&["standard"], true), &own, &[("standard", 1)], &[(0, 3)]);
+        assert_eq!((some.title.as_str(), some.offer.is_some()), ("All other tickets are in other buyers' baskets", true));
+        let both = said_to_holder(&programme(&["standard", "vip"], true), &own, &[("standard", 1), ("vip", 1)], &[(0, 2), (0, 1)]);
+        assert_eq!(both.title, "None of these are free at this moment");
+        assert_eq!(both.lines[0], "STANDARD: you hold the last ones; you asked for 1 more.");
     }
 }

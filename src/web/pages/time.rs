@@ -43,6 +43,11 @@ pub(super) fn time_of_day(moment: DateTime<Utc>, zone: Tz) -> String {
     format!("{} ({})", moment.with_timezone(&zone).format("%H:%M:%S"), zone.name())
 }
 
+/// `Fri 12 March 2027, 20:00:30`, where what came first matters.
+pub(super) fn to_the_second(moment: DateTime<Utc>, zone: Tz) -> String {
+    moment.with_timezone(&zone).format("%a %-d %B %Y, %H:%M:%S").to_string()
+}
+
 /// As an `<input type="datetime-local">` has it.
 pub(super) fn for_input(moment: DateTime<Utc>, zone: Tz) -> String {
     moment.with_timezone(&zone).format("%Y-%m-%dT%H:%M").to_string()

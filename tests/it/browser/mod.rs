@@ -3,4 +3,5 @@
 mod chromium;
 mod desk;
 mod every_page;
+mod holding;
 mod purchase;

@@ -10,7 +10,7 @@ fn gala(stock: i64) -> Shop {
 }
 
 /// Types a name and an address.
-fn sign(browser: &Chromium) {
+pub(super) fn sign(browser: &Chromium) {
     browser.find("#name").write("Ada");
     browser.find("#email").write("ada@example.org");
 }
@@ -101,7 +101,7 @@ fn too_few_left_is_one_tap_from_taking_them() {
 }
 
 /// Presses Tab until the focus is on an element of that selector.
-fn tab_to(browser: &Chromium, selector: &str) {
+pub(super) fn tab_to(browser: &Chromium, selector: &str) {
     let is_there = format!("return document.activeElement.matches(\"{selector}\")");
     for _ in 0..12 {
         browser.press(TAB);

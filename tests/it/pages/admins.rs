@@ -163,22 +163,31 @@ fn a_session_ends_by_itself() {
     assert_eq!(admin.get("/admin").header("location"), "/admin/login?next=/admin");
 }
 
-/// Every form of the admin pages, filled in so that it would change something.
+/// Every form of the admin pages, filled in so that it would change something; somebody has an order of the gala.
 fn every_form(admin: &Visitor) -> Vec<Form> {
     let event = admin.get("/admin/events/gala");
+    let order = order_page(&event);
     vec![
         admin.get("/admin/events/new").form("Make the event").with("name", "Ball").with("time_zone", "UTC"),
         admin.get("/admin/events/gala/edit").form("Save").with("name", "Ball"),
         event.form("Add it").with("name", "Balcony").with("price", "10"),
+        admin.get("/admin/events/gala/ticket-types/standard").form("Save").with("price", "99"),
+        admin.get(&order).form("Cancel the ticket"),
         event.form("Load").with("quantity", "7"),
         event.form_with_id("load-file").with("action", "load").with("rows", "ticket_type,quantity\nstandard,7\n"),
     ]
+}
+
+/// The address of the first order's page.
+fn order_page(event: &Page) -> String {
+    format!("/admin/events/gala/orders/{}", event.between("href=\"/admin/events/gala/orders/", "\""))
 }
 
 #[test]
 fn a_form_without_its_token_changes_nothing() {
     let shop = Shop::open();
     shop.gala(&[("standard", 4_500, 5)]);
+    assert_eq!(shop.buy(1).status, 201);
     let admin = Visitor::admin(&shop);
     let before = (admin.get("/admin").text(), admin.get("/admin/events/gala").text());
     let log_out = admin.get("/admin").form("Log out");
@@ -210,10 +219,13 @@ fn a_form_of_another_admins_session_changes_nothing() {
 fn without_a_session_no_admin_page_answers_and_no_form_changes_anything() {
     let shop = Shop::open();
     shop.gala(&[("standard", 4_500, 5)]);
+    assert_eq!(shop.buy(1).status, 201);
     let admin = Visitor::admin(&shop);
     let (forms, before) = (every_form(&admin), admin.get("/admin/events/gala").text());
     let visitor = Visitor::of(&shop);
-    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit"] {
+    let order = order_page(&admin.get("/admin/events/gala"));
+    let edit_type = "/admin/events/gala/ticket-types/standard";
+    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", edit_type, &order] {
         let page = visitor.get(path);
         assert_eq!((page.status(), page.header("location")), (303, format!("/admin/login?next={path}").as_str()));
     }

@@ -1,12 +1,16 @@
 //! The pages, over HTTP and without a browser: what a visitor's program is sent, read as a browser reads it.
 
+mod admin_orders;
 mod admins;
 mod again;
 mod buying;
+mod holding;
 mod loading;
 mod markup;
 mod programmes;
 mod refused;
+mod returning;
 mod safety;
 mod shortage;
 pub mod visitor;
+mod windows;

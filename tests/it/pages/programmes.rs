@@ -55,6 +55,98 @@ fn an_event_is_changed_and_what_was_not_touched_stays() {
 }
 
 #[test]
+fn how_an_event_sells_is_set_shown_and_found_again_in_the_form() {
+    let shop = Shop::open();
+    let admin = Visitor::admin(&shop);
+    let form = admin.get("/admin/events/new").form("Make the event").with("name", "Gala").with("time_zone", "Europe/Berlin");
+    assert_eq!(
+        (form.value("checkout"), form.value("max_per_buyer"), form.value("buyers_cancel_until")),
+        (Some("at_once"), Some(""), Some(""))
+    );
+    let form = form.with("checkout", "hold").with("max_per_buyer", "4").with("buyers_cancel_until", "2027-03-10T20:00");
+    let event = admin.follow(&admin.send(&form));
+    for fact in ["One buyer at most 4 tickets", "Checkout hold, then confirm", "until Wed 10 March 2027, 20:00 (Europe/Berlin)"] {
+        assert!(event.says(fact), "{fact}: {}", event.text());
+    }
+    let edit = admin.get("/admin/events/gala/edit").form("Save");
+    let shown = (edit.value("checkout"), edit.value("max_per_buyer"), edit.value("buyers_cancel_until"));
+    assert_eq!(shown, (Some("hold"), Some("4"), Some("2027-03-10T20:00")));
+    let emptied = edit.with("checkout", "at_once").with("max_per_buyer", "").with("buyers_cancel_until", "");
+    let event = admin.follow(&admin.send(&emptied));
+    for fact in ["One buyer any number", "Checkout sell at once", "Buyers may cancel never"] {
+        assert!(event.says(fact), "{fact}: {}", event.text());
+    }
+}
+
+#[test]
+fn what_is_wrong_with_how_an_event_sells_is_told_beside_its_field() {
+    let shop = Shop::open();
+    shop.event("gala", json!({"time_zone": "Europe/Berlin", "max_per_buyer": 4}), &[]);
+    let admin = Visitor::admin(&shop);
+    for (field, wrong, words) in [
+        ("max_per_buyer", "many", "Tickets of one buyer must be a whole number, 1 or more."),
+        ("max_per_buyer", "0", "Tickets of one buyer must be a whole number, 1 or more."),
+        ("checkout", "later", "Checkout must be"),
+        ("buyers_cancel_until", "2027-03-28T02:30", "Buyers may cancel until is not a time that exists there: a clock change skips it."),
+    ] {
+        let page = admin.send(&admin.get("/admin/events/gala/edit").form("Save").with(field, wrong));
+        assert!(page.status() == 422 && page.says("Not saved yet") && page.says(words), "{wrong}: {}", page.text());
+        assert!(page.says("Tickets of one buyer"), "{}", page.text());
+    }
+    assert!(admin.get("/admin/events/gala").says("One buyer at most 4 tickets"));
+}
+
+#[test]
+fn a_ticket_type_is_changed_and_orders_that_were_made_keep_their_price() {
+    let shop = Shop::open();
+    shop.event("gala", json!({"time_zone": "Europe/Berlin"}), &[("standard", 4_500, 5)]);
+    let buyer = Visitor::of(&shop);
+    let bought = buyer.buy(1);
+    let admin = Visitor::admin(&shop);
+    assert!(admin.get("/admin/events/gala").html().contains("href=\"/admin/events/gala/ticket-types/standard\""));
+    let form = admin.get("/admin/events/gala/ticket-types/standard").form("Save");
+    assert_eq!((form.value("name"), form.value("price"), form.value("sales_open_at")), (Some("standard"), Some("45.00"), Some("")));
+    let form = form.with("name", "Stalls").with("price", "50").with("sales_open_at", "2027-03-01T10:00");
+    let event = admin.follow(&admin.send(&form));
+    assert!(event.says("The ticket type is saved.") && event.says("Stalls standard €50.00"), "{}", event.text());
+    assert!(event.says("Sells from Mon 1 March 2027, 10:00 (Europe/Berlin)"), "{}", event.text());
+    let again = admin.get("/admin/events/gala/ticket-types/standard").form("Save");
+    assert_eq!((again.value("price"), again.value("sales_open_at")), (Some("50.00"), Some("2027-03-01T10:00")));
+    assert!(buyer.follow(&bought).says("Total €45.00"), "{}", buyer.follow(&bought).text());
+}
+
+#[test]
+fn what_is_wrong_with_a_ticket_type_is_told_beside_its_field_and_nothing_is_changed() {
+    let shop = Shop::open();
+    shop.event("gala", json!({"time_zone": "Europe/Berlin"}), &[("standard", 4_500, 5)]);
+    let admin = Visitor::admin(&shop);
+    let form = admin.get("/admin/events/gala/ticket-types/standard").form("Save").with("sales_open_at", "2027-03-01T10:00");
+    for (field, wrong, id, words) in [
+        ("name", "", "type-name", "Name is missing."),
+        ("price", "4,5", "type-price", "Price in EUR must be an amount like 45.00."),
+        ("sales_close_at", "2027-02-01T10:00", "type-closes", "Its sale closes must be after the moment when the sale opens."),
+        ("sales_close_at", "2027-03-28T02:30", "type-closes", "Its sale closes is not a time that exists there"),
+    ] {
+        let page = admin.send(&form.clone().with(field, wrong));
+        assert_eq!((page.status(), page.form("Save").value(field)), (422, Some(wrong)), "{page:?}");
+        assert!(page.between(&format!("id=\"{id}-error\">"), "</span>").starts_with(words), "{}", page.text());
+    }
+    assert!(admin.get("/admin/events/gala").says("standard standard €45.00"));
+}
+
+#[test]
+fn a_new_ticket_type_may_have_times_of_its_own() {
+    let shop = Shop::open();
+    shop.event("gala", json!({"time_zone": "Europe/Berlin"}), &[("standard", 4_500, 5)]);
+    let admin = Visitor::admin(&shop);
+    let form = admin.get("/admin/events/gala").form("Add it").with("name", "Early bird").with("price", "25");
+    let wrong = admin.send(&form.clone().with("sales_open_at", "2027-03-01T10:00").with("sales_close_at", "2027-02-01T10:00"));
+    assert!(wrong.status() == 422 && wrong.says("must be after the moment when the sale opens."), "{}", wrong.text());
+    let event = admin.follow(&admin.send(&form.with("sales_close_at", "2027-02-01T00:00")));
+    assert!(event.says("Sells until Mon 1 February 2027, 00:00 (Europe/Berlin)"), "{}", event.text());
+}
+
+#[test]
 fn a_ticket_type_is_added_to_an_event() {
     let shop = Shop::open();
     shop.event("gala", json!({"currency": "JPY"}), &[]);
@@ -101,7 +193,7 @@ fn older_orders_are_on_further_pages() {
 fn an_event_that_does_not_exist_has_no_admin_page() {
     let shop = Shop::open();
     let admin = Visitor::admin(&shop);
-    for path in ["/admin/events/none", "/admin/events/none/edit"] {
+    for path in ["/admin/events/none", "/admin/events/none/edit", "/admin/events/none/ticket-types/standard"] {
         assert_eq!(admin.get(path).status(), 404, "{path}");
     }
 }

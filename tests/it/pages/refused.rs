@@ -83,6 +83,25 @@ fn more_than_one_order_may_have_is_refused_and_the_limit_is_told() {
 }
 
 #[test]
+fn more_than_one_person_may_have_is_refused_and_what_is_left_is_told() {
+    let shop = Shop::open();
+    shop.event("gala", json!({"max_per_buyer": 4}), &[("standard", 4_500, 9)]);
+    let buyer = Visitor::of(&shop);
+    assert!(buyer.get("/events/gala").says("At most 4 tickets a person."));
+    let first = buyer.send(&buyer.filled_in("gala", 5));
+    assert!(first.status() == 409 && first.says("At most 4 tickets a person You asked for 5."), "{}", first.text());
+    assert_eq!(buyer.buy(3).status(), 303);
+    // The same mailbox, written otherwise.
+    let more = buyer.send(&buyer.filled_in("gala", 2).with("email", "Ada+gala@Example.org"));
+    let words = "Your e-mail address has 3 tickets already, so you can have 1 more; you asked for 2. Nothing more has been bought.";
+    assert!(more.status() == 409 && more.says(words), "{}", more.text());
+    assert_eq!(buyer.send(&more.form("Buy tickets").with("quantity-standard", "1")).status(), 303);
+    let full = buyer.buy(1);
+    assert!(full.says("Your e-mail address has 4 tickets of this event already. Nothing more has been bought."), "{}", full.text());
+    assert_eq!(shop.count("SOLD"), 4);
+}
+
+#[test]
 fn a_sale_that_is_paused_or_over_says_so_to_who_has_the_form_still_open() {
     let shop = Shop::open();
     shop.gala(&[("standard", 4_500, 5)]);

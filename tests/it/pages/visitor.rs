@@ -71,7 +71,16 @@ impl Visitor {
 
     /// The buy form of an event, filled in by Ada for so many standard tickets.
     pub fn filled_in(&self, slug: &str, quantity: i64) -> Form {
-        let form = self.get(&format!("/events/{slug}")).form("Buy tickets");
+        self.signed(slug, "Buy tickets", quantity)
+    }
+
+    /// The same of an event whose tickets are held first.
+    pub fn reserving(&self, slug: &str, quantity: i64) -> Form {
+        self.signed(slug, "Reserve tickets", quantity)
+    }
+
+    fn signed(&self, slug: &str, button: &str, quantity: i64) -> Form {
+        let form = self.get(&format!("/events/{slug}")).form(button);
         form.with("quantity-standard", &quantity.to_string()).with("name", "Ada").with("email", "ada@example.org")
     }
 
@@ -122,6 +131,12 @@ impl Page {
     pub fn form_with_id(&self, id: &str) -> Form {
         let form = markup::forms(&self.0.body).into_iter().find(|form| form.id == id);
         form.unwrap_or_else(|| panic!("no form {id:?}: {}", self.text()))
+    }
+
+    /// The form whose address ends so, where the words on its button depend on what it is about.
+    pub fn form_by_end(&self, end: &str) -> Form {
+        let form = markup::forms(&self.0.body).into_iter().find(|form| form.action.ends_with(end));
+        form.unwrap_or_else(|| panic!("no form at {end:?}: {}", self.text()))
     }
 
     /// The part of the page between two marks.
