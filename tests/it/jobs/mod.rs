@@ -3,6 +3,7 @@
 mod confirmations;
 mod groups;
 mod leases;
+mod webhooks;
 
 use std::collections::HashMap;
 

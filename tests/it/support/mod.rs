@@ -4,12 +4,14 @@ mod cluster;
 mod http;
 mod process;
 mod proxy;
+mod receiver;
 mod shop;
 
 pub use cluster::Database;
 pub use http::{Client, Reply};
 pub use process::{Process, signal};
 pub use proxy::{Cut, Proxy};
+pub use receiver::{Answer, Receiver};
 pub use shop::{Shop, order, order_of};
 
 /// Runs `work` on `count` threads that start at the same moment, and returns what each made, in order.

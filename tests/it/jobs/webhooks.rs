@@ -1,0 +1,239 @@
+//! Partners are told by webhook what happens to their orders.
+
+use boxoffice::accounts::Scope;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Client, Process, Receiver, Reply, Shop, order, wait_until};
+
+fn worker(shop: &Shop) -> Process {
+    Process::work(&["--database-url", shop.database.url(), "--webhook-allow-private", "--hold-sweep-secs", "1"])
+}
+
+fn shop() -> Shop {
+    let shop = Shop::open_with(|config| config.webhook_reach = boxoffice::webhooks::Reach::Anywhere);
+    shop.gala(&[("standard", 4_500, 50)]);
+    shop
+}
+
+fn hook(client: &Client, receiver: &Receiver, more: Value) -> Value {
+    let mut body = json!({"url": receiver.url()});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let made = client.post("/api/v1/webhooks", &body);
+    assert_eq!(made.status, 201, "{made:?}");
+    made.json()
+}
+
+fn call(client: &Client, made: &Reply, what: &str, body: &Value) -> Reply {
+    let reply = client.post(&format!("{}/{what}", made.header("location")), body);
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply
+}
+
+fn deliveries(client: &Client, hook: &Value) -> Vec<Value> {
+    client.get(&format!("/api/v1/webhooks/{}/deliveries", hook["id"].as_str().unwrap())).json()["deliveries"].as_array().unwrap().clone()
+}
+
+/// CASE 28.
+#[test]
+fn every_change_of_an_order_is_told_once_and_in_order() {
+    let shop = shop();
+    let receiver = Receiver::answering(|_| Answer::Status(204));
+    hook(&shop.client, &receiver, json!({}));
+    let held = shop.client.post("/api/v1/events/gala/holds", &order(3));
+    call(&shop.client, &held, "cancel", &json!({"positions": [2]}));
+    call(&shop.client, &held, "confirm", &json!({}));
+    call(&shop.client, &held, "confirm", &json!({}));
+    call(&shop.client, &held, "cancel", &json!({"positions": [1]}));
+    call(&shop.client, &held, "cancel", &json!({}));
+    let _worker = worker(&shop);
+    let told: Vec<(String, i64)> = receiver.wait_for(5).iter().map(|received| received.told()).collect();
+    let expected = [("order.held", 0), ("order.cancelled", 1), ("order.sold", 2), ("order.cancelled", 3), ("order.cancelled", 4)];
+    assert_eq!(told, expected.map(|(kind, number)| (kind.to_owned(), number)));
+    let first = receiver.so_far()[1].json();
+    assert_eq!((&first["data"]["change"]["what"], &first["data"]["change"]["positions"]), (&json!("release_some"), &json!([2])), "{first}");
+    assert_eq!(first["data"]["order"]["id"], held.json()["id"]);
+    wait_until("all is done", || super::states(&shop.database).iter().all(|(state, _)| state == "DONE"));
+    assert_eq!(receiver.so_far().len(), 5, "each once");
+}
+
+/// CASE 27.
+#[test]
+fn a_delivery_that_fails_is_tried_again_under_the_same_id_with_a_new_time_and_signature() {
+    let shop = shop();
+    let receiver = Receiver::answering(|number| Answer::Status(if number == 0 { 500 } else { 200 }));
+    let made = hook(&shop.client, &receiver, json!({"events": ["order.sold"]}));
+    let _worker = worker(&shop);
+    assert_eq!(shop.buy(1).status, 201);
+    let tries = receiver.wait_for(2);
+    let header = |place: usize, name: &str| tries[place].headers[name].clone();
+    assert_eq!((header(0, "webhook-id"), &tries[0].body), (header(1, "webhook-id"), &tries[1].body));
+    assert_ne!(header(0, "webhook-timestamp"), header(1, "webhook-timestamp"));
+    assert_ne!(header(0, "webhook-signature"), header(1, "webhook-signature"));
+    wait_until("the log says so", || deliveries(&shop.client, &made).first().is_some_and(|last| last["state"] == "delivered"));
+    let log = deliveries(&shop.client, &made);
+    assert_eq!(
+        (log.len(), &log[0]["attempts"], &log[0]["response_status"], &log[0]["response"]),
+        (1, &json!(2), &json!(200), &json!("said"))
+    );
+    let id = header(0, "webhook-id");
+    assert_eq!(Some(log[0]["id"].as_str().unwrap()), id.strip_prefix("msg_"));
+    // Once more by hand, under the same id.
+    let replay = format!("/api/v1/webhooks/{}/deliveries/{}/replay", made["id"].as_str().unwrap(), log[0]["id"].as_str().unwrap());
+    assert_eq!(shop.client.send("POST", &replay, &[], b"").status, 202);
+    assert_eq!(receiver.wait_for(3)[2].headers["webhook-id"], id);
+}
+
+/// CASE 26.
+#[test]
+fn an_endpoint_that_hangs_keeps_no_other_waiting() {
+    let shop = shop();
+    let (hung, well) = (Receiver::answering(|_| Answer::Nothing), Receiver::answering(|_| Answer::Status(200)));
+    let stuck = hook(&shop.client, &hung, json!({"events": ["order.sold"]}));
+    let _worker = worker(&shop);
+    for _ in 0..12 {
+        assert_eq!(shop.buy(1).status, 201);
+    }
+    hung.wait_for(1);
+    hook(&shop.client, &well, json!({"events": ["order.sold"]}));
+    for _ in 0..12 {
+        assert_eq!(shop.buy(1).status, 201);
+    }
+    well.wait_for(12);
+    wait_until("the first try is given up", || deliveries(&shop.client, &stuck).first().is_some_and(|last| last["error"].is_string()));
+    assert!(hung.so_far().len() <= 4, "it is left alone for a while: {}", hung.so_far().len());
+}
+
+#[test]
+fn an_endpoint_that_is_gone_is_told_nothing_more_until_it_is_enabled() {
+    let shop = shop();
+    let receiver = Receiver::answering(|number| Answer::Status(if number == 0 { 410 } else { 200 }));
+    let made = hook(&shop.client, &receiver, json!({}));
+    let _worker = worker(&shop);
+    let listed = || shop.client.get("/api/v1/webhooks").json()["webhooks"][0].clone();
+    assert_eq!(shop.buy(1).status, 201);
+    wait_until("it is disabled", || listed()["disabled_at"].is_string());
+    assert_eq!(listed()["disabled_reason"], "it answered 410: gone");
+    assert_eq!(deliveries(&shop.client, &made)[0]["state"], "failed");
+    assert_eq!(shop.buy(1).status, 201);
+    wait_until("the second order is followed up", || {
+        let waiting = super::states(&shop.database).into_iter().filter(|(state, _)| state == "CREATED" || state == "WORKING");
+        waiting.count() == 0
+    });
+    assert_eq!(receiver.so_far().len(), 1);
+    let enabled = shop.client.send("POST", &format!("/api/v1/webhooks/{}/enable", made["id"].as_str().unwrap()), &[], b"");
+    assert_eq!((enabled.status, &enabled.json()["disabled_at"]), (200, &json!(null)));
+    assert_eq!(shop.buy(1).status, 201);
+    receiver.wait_for(2);
+}
+
+#[test]
+fn a_redirect_is_not_followed() {
+    let shop = shop();
+    let elsewhere = Receiver::answering(|_| Answer::Status(200));
+    let port = elsewhere.port();
+    let receiver = Receiver::answering(move |_| Answer::Redirect(port));
+    let made = hook(&shop.client, &receiver, json!({}));
+    let _worker = worker(&shop);
+    assert_eq!(shop.buy(1).status, 201);
+    wait_until("it is logged", || !deliveries(&shop.client, &made).is_empty());
+    let log = deliveries(&shop.client, &made);
+    assert_eq!((&log[0]["response_status"], &log[0]["state"], elsewhere.so_far().len()), (&json!(307), &json!("pending"), 0));
+}
+
+/// A name that means a private address is found out when it is looked up, not when it is written down.
+#[test]
+fn a_private_address_is_not_reached_by_whatever_name() {
+    let shop = shop();
+    let receiver = Receiver::answering(|_| Answer::Status(200));
+    let url = format!("http://localhost:{}/", receiver.port());
+    let made = shop.client.post("/api/v1/webhooks", &json!({"url": url})).json();
+    let _worker = Process::work(&["--database-url", shop.database.url()]);
+    assert_eq!(shop.buy(1).status, 201);
+    wait_until("it is logged", || !deliveries(&shop.client, &made).is_empty());
+    let log = deliveries(&shop.client, &made);
+    assert!(log[0]["error"].as_str().unwrap().contains("the address is not a public one"), "{log:?}");
+    assert_eq!(receiver.so_far().len(), 0);
+}
+
+#[test]
+fn partners_are_told_of_their_own_orders_and_an_organiser_of_all() {
+    let shop = shop();
+    let [ours, all] = [(); 2].map(|()| Receiver::answering(|_| Answer::Status(200)));
+    let partner = shop.partner("ours", &[Scope::Sell, Scope::Read]);
+    hook(&partner, &ours, json!({}));
+    hook(&shop.client, &all, json!({"all_orders": true}));
+    let refused = partner.post("/api/v1/webhooks", &json!({"url": ours.url(), "all_orders": true}));
+    assert_eq!(refused.status, 403);
+    assert_eq!(shop.buy(1).status, 201);
+    let own = partner.post("/api/v1/events/gala/orders", &order(1));
+    let _worker = worker(&shop);
+    assert_eq!(all.wait_for(2).len(), 2);
+    assert_eq!(ours.wait_for(1)[0].json()["data"]["order"]["id"], own.json()["id"]);
+    wait_until("all is done", || super::states(&shop.database).iter().all(|(state, _)| state == "DONE"));
+    assert_eq!(ours.so_far().len(), 1);
+}
+
+#[test]
+fn that_nothing_is_left_is_told_once_and_again_when_it_happens_again() {
+    let shop = Shop::open_with(|config| config.webhook_reach = boxoffice::webhooks::Reach::Anywhere);
+    shop.gala(&[("standard", 4_500, 3)]);
+    let receiver = Receiver::answering(|_| Answer::Status(200));
+    hook(&shop.client, &receiver, json!({"events": ["event.sold_out"]}));
+    let _worker = worker(&shop);
+    let done = || wait_until("all is done", || super::states(&shop.database).iter().all(|(state, _)| state == "DONE"));
+    assert_eq!(shop.buy(2).status, 201);
+    let last = shop.buy(1);
+    assert_eq!(receiver.wait_for(1)[0].json()["data"]["event"], "gala");
+    call(&shop.client, &last, "cancel", &json!({}));
+    done();
+    assert_eq!(receiver.so_far().len(), 1);
+    assert_eq!(shop.buy(1).status, 201);
+    receiver.wait_for(2);
+    done();
+    assert_eq!(receiver.so_far().len(), 2);
+}
+
+#[test]
+fn what_waits_for_an_endpoint_goes_with_it() {
+    let shop = shop();
+    let receiver = Receiver::answering(|_| Answer::Status(500));
+    let made = hook(&shop.client, &receiver, json!({}));
+    let path = format!("/api/v1/webhooks/{}", made["id"].as_str().unwrap());
+    let _worker = worker(&shop);
+    assert_eq!(shop.buy(1).status, 201);
+    receiver.wait_for(1);
+    let other = shop.partner("other", &[Scope::Sell, Scope::Read]);
+    assert_eq!(other.send("DELETE", &path, &[], b"").status, 404, "another partner's");
+    assert_eq!(other.get(&format!("{path}/deliveries")).status, 404);
+    assert_eq!(shop.client.send("DELETE", &path, &[], b"").status, 204);
+    assert_eq!(
+        (shop.client.send("DELETE", &path, &[], b"").status, shop.client.get("/api/v1/webhooks").json()),
+        (404, json!({"webhooks": []}))
+    );
+    wait_until("nothing waits", || super::states(&shop.database).iter().all(|(state, _)| state == "DONE"));
+}
+
+#[test]
+fn an_endpoint_is_an_https_url_of_a_public_address_and_its_secret_is_told_once() {
+    let shop = Shop::open();
+    for (body, field) in [
+        (json!({}), "url"),
+        (json!({"url": "http://example.org/"}), "url"),
+        (json!({"url": "https://127.0.0.1/"}), "url"),
+        (json!({"url": "https://169.254.169.254/latest"}), "url"),
+        (json!({"url": "https://example.org", "events": []}), "events"),
+        (json!({"url": "https://example.org", "events": ["order.lost"]}), "events"),
+    ] {
+        let refused = shop.client.post("/api/v1/webhooks", &body);
+        assert_eq!((refused.status, &refused.json()["errors"][0]["field"]), (422, &json!(field)), "{body}");
+    }
+    let made = shop.client.post("/api/v1/webhooks", &json!({"url": "https://example.org/hooks", "events": ["order.sold"]}));
+    assert!(made.json()["secret"].as_str().unwrap().starts_with("whsec_"), "{made:?}");
+    let listed = shop.client.get("/api/v1/webhooks").json();
+    assert_eq!((&listed["webhooks"][0]["secret"], &listed["webhooks"][0]["events"]), (&json!(null), &json!(["order.sold"])));
+    for _ in 1..20 {
+        assert_eq!(shop.client.post("/api/v1/webhooks", &json!({"url": "https://example.org"})).status, 201);
+    }
+    let one_more = shop.client.post("/api/v1/webhooks", &json!({"url": "https://example.org"}));
+    assert_eq!((one_more.status, one_more.code().as_str()), (409, "too_many"));
+}
