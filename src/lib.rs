@@ -13,7 +13,7 @@
 //! | [`demo`] | the event of `serve --demo` |
 //! | [`config`] | command line and environment, read once into validated structs |
 //! | [`app`] | what a request handler is given: configuration, database, clock |
-//! | [`clock`], [`money`], [`ids`], [`email`], [`input`] | small value types |
+//! | [`clock`], [`when`], [`money`], [`ids`], [`email`], [`input`] | small value types |
 //! | [`db`] | connections, transactions, error classes, migrations, the local PostgreSQL |
 //! | [`events`] | events, ticket types, sale windows |
 //! | [`inventory`] | the states of a ticket; loading, claiming, giving back and counting: the only writer of `tickets` |
@@ -43,4 +43,5 @@ pub mod orders;
 pub mod queue;
 pub mod web;
 pub mod webhooks;
+pub mod when;
 pub mod worker;

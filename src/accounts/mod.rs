@@ -236,3 +236,11 @@ fn hash_password(password: &str) -> Result<String, AccountError> {
 fn verify_password(password: &str, hash: &str) -> bool {
     PasswordHash::new(hash).is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
 }
+
+/// The name of a partner.
+///
+/// # Errors
+/// The database's.
+pub fn partner_name(conn: &mut PgConnection, id: PartnerId) -> Result<Option<String>, DbError> {
+    queries::partner_name(conn, id)
+}

@@ -113,6 +113,10 @@ pub(super) fn insert_partner_key(
     Ok(())
 }
 
+pub(super) fn partner_name(conn: &mut PgConnection, id: PartnerId) -> Result<Option<String>, DbError> {
+    Ok(partners::table.find(id.uuid()).select(partners::name).first(conn).optional()?)
+}
+
 pub(super) fn partner_by_key(conn: &mut PgConnection, key_hash: &[u8]) -> Result<Option<Partner>, DbError> {
     let row: Option<(Uuid, String, Vec<Option<String>>)> = partner_keys::table
         .inner_join(partners::table)

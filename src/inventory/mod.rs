@@ -193,13 +193,13 @@ pub fn mark_used(conn: &mut PgConnection, event: EventId, position: i32, now: Da
     queries::mark_used(conn, event, position, now)
 }
 
-/// Whether any ticket of an event is on sale or held.
+/// Which of these events have a ticket that is on sale or held. Stops at the first ticket of each.
 ///
 /// # Errors
 /// The database's.
-pub fn is_any_left(conn: &mut PgConnection, event: EventId) -> Result<bool, DbError> {
+pub fn left_or_held(conn: &mut PgConnection, events: &[EventId]) -> Result<HashSet<EventId>, DbError> {
     // Holds of any deadline count, so that it is asked as if all were over.
-    Ok(queries::on_shelf(conn, &[event], DateTime::<Utc>::MAX_UTC)?.contains(&event))
+    queries::on_shelf(conn, events, DateTime::<Utc>::MAX_UTC)
 }
 
 /// How often tickets of an event were loaded.

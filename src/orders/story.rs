@@ -80,7 +80,7 @@ pub fn stories(conn: &mut PgConnection, event: EventId, ids: &[OrderId]) -> Resu
 /// # Errors
 /// The database's.
 pub fn sold_out_time(conn: &mut PgConnection, event: EventId) -> Result<Option<i64>, DbError> {
-    if inventory::is_any_left(conn, event)? {
+    if !inventory::left_or_held(conn, &[event])?.is_empty() {
         return Ok(None);
     }
     Ok(Some(queries::returns(conn, event)? + inventory::loads(conn, event)?))

@@ -20,6 +20,7 @@ use crate::{
     inventory::Ticket,
     orders::{self, OrderError, OrderStatus, Placed},
     queue::{Claimed, Group, NewJob, Retry},
+    when::with_zone,
 };
 
 /// Kind and lane.
@@ -118,9 +119,6 @@ struct MailTicket {
 impl Mail {
     fn new(public_url: &str, programme: &Programme, placed: &Placed) -> Self {
         let (event, order) = (&programme.event, &placed.order);
-        let when = |at: chrono::DateTime<chrono::Utc>| {
-            format!("{} ({})", at.with_timezone(&event.time_zone).format("%a %-d %B %Y, %H:%M"), event.time_zone.name())
-        };
         let line = |line: &orders::OrderLine| {
             let sum = event.money(line.quantity.saturating_mul(line.unit_price_minor));
             (format!("{} × {}", line.quantity, line.name), sum.to_string())
@@ -128,7 +126,7 @@ impl Mail {
         Self {
             name: order.buyer_name.clone(),
             event: event.name.clone(),
-            when: event.starts_at.map(when),
+            when: event.starts_at.map(|at| with_zone(at, event.time_zone)),
             venue: event.venue.clone(),
             count: if order.quantity == 1 { "Your ticket".to_owned() } else { format!("Your {} tickets", order.quantity) },
             tickets: placed.tickets.iter().enumerate().map(|(place, ticket)| MailTicket::new(programme, ticket, place + 1)).collect(),

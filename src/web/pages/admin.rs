@@ -15,7 +15,6 @@ use super::{
     form::{Filled, Form},
     login::{self, Frame},
     number, page, see_other, thousandths,
-    time::When,
 };
 use crate::{
     accounts::AdminSession,
@@ -29,6 +28,7 @@ use crate::{
         auth,
         error::{self, Problem},
     },
+    when::When,
 };
 
 #[derive(Template)]

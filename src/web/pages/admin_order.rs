@@ -18,10 +18,9 @@ use super::{
     order::order_path,
     order_changes::{Choices, Line, Said, TicketCard, said_of, which},
     page, see_other, tickets,
-    time::{to_the_second, with_zone},
 };
 use crate::{
-    accounts::AdminSession,
+    accounts::{self, AdminSession},
     app::App,
     events::{Programme, rules::parse_slug},
     ids::OrderId,
@@ -30,6 +29,7 @@ use crate::{
         auth,
         error::{Problem, log},
     },
+    when::{to_the_second, with_zone},
 };
 
 #[derive(Template)]
@@ -144,7 +144,10 @@ async fn render(
         .db
         .run(move |conn| {
             let (programme, placed) = orders::find(conn, &slug, id, &Reader::Admin)?;
-            let entries = orders::history(conn, programme.event.id, &placed.order)?;
+            let mut entries = orders::history(conn, programme.event.id, &placed.order)?;
+            if let (Caller::Partner(partner), Some(making)) = (placed.order.caller, entries.first_mut()) {
+                making.actor = accounts::partner_name(conn, partner)?.map(Actor::Partner);
+            }
             Ok::<_, OrderError>((programme, placed, entries))
         })
         .await?;

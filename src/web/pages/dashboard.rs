@@ -6,14 +6,7 @@ use actix_web::{HttpResponse, http::StatusCode};
 use askama::Template;
 use chrono::{DateTime, Utc};
 
-use super::{
-    Keep,
-    admin::tone,
-    form::Filled,
-    login::Frame,
-    number, page, thousandths, tickets,
-    time::{When, with_zone},
-};
+use super::{Keep, admin::tone, form::Filled, login::Frame, number, page, thousandths, tickets};
 use crate::{
     accounts::AdminSession,
     app::App,
@@ -23,6 +16,7 @@ use crate::{
     money::Currency,
     orders::{self, Caller, Order, OrderError, OrderStatus, OrdersPage, Takings},
     web::error::Problem,
+    when::{When, with_zone},
 };
 
 /// Orders on one page.

@@ -10,7 +10,6 @@ use super::{
     form::{Filled, Form},
     login::Frame,
     page,
-    time::for_input,
 };
 use crate::{
     accounts::AdminSession,
@@ -18,6 +17,7 @@ use crate::{
     input::FieldErrors,
     money::{Currency, parse_amount},
     web::error::{self, Problem},
+    when::for_input,
 };
 
 /// Zones that the form suggests; any other of the IANA's may be typed.

@@ -10,14 +10,7 @@ use actix_web::{
 use askama::Template;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{
-    Keep,
-    basket::Basket,
-    counted, number, order, own_holds, page,
-    refusal::Notice,
-    thousandths, tickets,
-    time::{When, time_of_day, with_zone},
-};
+use super::{Keep, basket::Basket, counted, number, order, own_holds, page, refusal::Notice, thousandths, tickets};
 use crate::{
     app::App,
     events::{self, Checkout, Event, EventError, Programme, Selling, TicketType},
@@ -25,14 +18,13 @@ use crate::{
     inventory::{self, Left},
     orders::{self, Order},
     web::error::Problem,
+    when::{When, time_of_day, with_zone},
 };
 
 /// So many tickets are offered as buttons; more are typed.
 const PILLS_MAX: i64 = 4;
 /// From here on a stock is "only so many left".
 const FEW: i64 = 10;
-/// No hold lasts longer: it is the most that can be configured.
-const HOLD_MAX: TimeDelta = TimeDelta::days(1);
 
 #[derive(Template)]
 #[template(path = "events.html")]
@@ -76,7 +68,7 @@ pub(in crate::web) async fn list(app: Data<App>) -> Result<HttpResponse, Problem
             let on_shelf = inventory::on_shelf(conn, &ids, now)?;
             // What is on the shelf only when every hold is over is in baskets now.
             let others: Vec<_> = ids.iter().copied().filter(|id| !on_shelf.contains(id)).collect();
-            let in_baskets = inventory::on_shelf(conn, &others, now + HOLD_MAX)?;
+            let in_baskets = inventory::left_or_held(conn, &others)?;
             let loaded = inventory::loaded(conn, &ids)?;
             Ok::<_, EventError>((programmes, on_shelf, in_baskets, loaded))
         })

@@ -17,7 +17,6 @@ mod order_changes;
 pub mod orders;
 mod own_holds;
 mod refusal;
-mod time;
 
 use actix_web::{
     HttpResponse,

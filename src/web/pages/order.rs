@@ -16,7 +16,6 @@ use super::{
     order_changes::{Choices, Line, Said, TicketCard, said_of, which},
     own_holds::{self, remembered},
     page, see_other, tickets,
-    time::{When, time_of_day, with_zone},
 };
 use crate::{
     app::App,
@@ -25,6 +24,7 @@ use crate::{
     ids::OrderId,
     orders::{self, Actor, Order, OrderError, OrderStatus, Party, Placed, Reader, rules},
     web::error::{Problem, log},
+    when::{When, time_of_day, with_zone},
 };
 
 /// The buyer's link to an order, without the host.

@@ -1,12 +1,13 @@
 //! What the pages of a buyer and of an admin share about an order: its tickets and lines, the form that gives tickets back, and the words
 //! when nothing came of a change.
 
-use super::{form::Form, number, tickets, time::When};
+use super::{form::Form, number, tickets};
 use crate::{
     db::DbError,
     events::Programme,
     inventory::{Place, Ticket},
     orders::{OrderError, OrderLine, Which},
+    when::When,
 };
 
 /// What the name of a ticket's box begins with; its position follows.

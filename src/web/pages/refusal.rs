@@ -1,10 +1,11 @@
 //! Why there is no order, in words for its buyer, and what they can do about it.
 
-use super::{basket::Basket, events::quantity_of, number, tickets, time::with_zone};
+use super::{basket::Basket, events::quantity_of, number, tickets};
 use crate::{
     events::Programme,
     ids::new_secret,
     orders::{Order, OrderError, Purchase, Short, Shortage, rules},
+    when::with_zone,
 };
 
 /// What stands above the form when it comes back.

@@ -4,21 +4,25 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
 /// When something takes place.
-pub(super) struct When {
+pub struct When {
     /// For programs: `2027-03-12T20:00:00+01:00`.
-    pub(super) iso: String,
+    pub iso: String,
     /// For people: `Fri 12 March 2027, 20:00`.
-    pub(super) text: String,
+    pub text: String,
     /// The zone's name.
-    pub(super) zone: &'static str,
-    /// Weekday, day and month by themselves, for the leaf of a calendar.
-    pub(super) weekday: String,
-    pub(super) day: String,
-    pub(super) month: String,
+    pub zone: &'static str,
+    /// The weekday by itself, for the leaf of a calendar.
+    pub weekday: String,
+    /// The day of the month by itself.
+    pub day: String,
+    /// The month by itself.
+    pub month: String,
 }
 
 impl When {
-    pub(super) fn new(moment: DateTime<Utc>, zone: Tz) -> Self {
+    /// A moment as it is read in `zone`.
+    #[must_use]
+    pub fn new(moment: DateTime<Utc>, zone: Tz) -> Self {
         let local = moment.with_timezone(&zone);
         let form = |form: &str| local.format(form).to_string();
         Self {
@@ -33,23 +37,27 @@ impl When {
 }
 
 /// `Fri 12 March 2027, 20:00 (Europe/Berlin)`.
-pub(super) fn with_zone(moment: DateTime<Utc>, zone: Tz) -> String {
+#[must_use]
+pub fn with_zone(moment: DateTime<Utc>, zone: Tz) -> String {
     let When { text, zone, .. } = When::new(moment, zone);
     format!("{text} ({zone})")
 }
 
 /// `20:00:30 (Europe/Berlin)`, for a moment that is near.
-pub(super) fn time_of_day(moment: DateTime<Utc>, zone: Tz) -> String {
+#[must_use]
+pub fn time_of_day(moment: DateTime<Utc>, zone: Tz) -> String {
     format!("{} ({})", moment.with_timezone(&zone).format("%H:%M:%S"), zone.name())
 }
 
 /// `Fri 12 March 2027, 20:00:30`, where what came first matters.
-pub(super) fn to_the_second(moment: DateTime<Utc>, zone: Tz) -> String {
+#[must_use]
+pub fn to_the_second(moment: DateTime<Utc>, zone: Tz) -> String {
     moment.with_timezone(&zone).format("%a %-d %B %Y, %H:%M:%S").to_string()
 }
 
 /// As an `<input type="datetime-local">` has it.
-pub(super) fn for_input(moment: DateTime<Utc>, zone: Tz) -> String {
+#[must_use]
+pub fn for_input(moment: DateTime<Utc>, zone: Tz) -> String {
     moment.with_timezone(&zone).format("%Y-%m-%dT%H:%M").to_string()
 }
 
