@@ -91,7 +91,7 @@ fn the_history_tells_a_hold_its_deadline_and_a_partner() {
     assert_eq!(partner.post(&format!("/api/v1/events/gala/orders/{id}/confirm"), &json!({})).status, 200);
     let page = admin.get(&format!("/admin/events/gala/orders/{id}"));
     assert!(page.says("Through the API"), "{}", page.text());
-    assert_eq!(history(&page), ["Held, a partner, 1 ticket", "Confirmed, partner acme, 1 ticket: no. 1"]);
+    assert_eq!(history(&page), ["Held, partner acme, 1 ticket", "Confirmed, partner acme, 1 ticket: no. 1"]);
 }
 
 #[test]
