@@ -16,6 +16,7 @@ mod browser;
 mod concurrency;
 mod crash;
 mod desk;
+mod model;
 mod onsale;
 mod pages;
 mod schema;
