@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::as_conversions,
+    clippy::print_stdout,
     missing_docs,
     unreachable_pub
 )]
