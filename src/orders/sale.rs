@@ -196,6 +196,11 @@ impl<'a> Batch<'a> {
         }
         let emails = agreed.iter().filter_map(|(place, _)| self.entries.get(*place)).map(|entry| entry.email());
         let mut allowances = Allowances::lock(conn, &self.programme.event, self.terms.now, emails)?;
+        if self.programme.event.max_per_buyer.is_some() {
+            // The same request may have been sold elsewhere while this waited for its buyer. It counts by now, and must not count twice.
+            self.answer_known_keys(conn)?;
+            agreed.retain(|(place, _)| self.is_open(*place));
+        }
         let mut shelf = self.claim(conn, &agreed, marks.as_deref().unwrap_or(&LowWater::default()))?;
         if self.may_be_stored() {
             // The try before may have ended while the claim waited for its tickets.
