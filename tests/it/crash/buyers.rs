@@ -317,13 +317,15 @@ struct TicketRow {
 /// each change once, and nothing else.
 pub fn reconcile(conn: &mut PgConnection, deals: &[Deal]) {
     let orders: Vec<OrderRow> = sql_query(
-        "SELECT idempotency_key AS key, id::text, lower(status) AS status, quantity, total_minor AS total, ARRAY(SELECT h.change FROM order_history h \
-         WHERE h.event_id = o.event_id AND h.order_id = o.id ORDER BY h.number) AS history FROM orders o",
+        "SELECT idempotency_key AS key, id::text, lower(status) AS status, quantity, total_minor AS total, \
+           ARRAY(SELECT change FROM order_history h WHERE h.event_id = o.event_id AND h.order_id = o.id ORDER BY number) AS history \
+         FROM orders o",
     )
     .load(conn)
     .unwrap();
     let rows: Vec<TicketRow> = sql_query(
-        "SELECT order_id::text AS order, lower(status) AS status, position, coalesce(code, '') AS code FROM tickets WHERE order_id IS NOT NULL",
+        "SELECT order_id::text AS order, lower(status) AS status, position, coalesce(code, '') AS code FROM tickets \
+         WHERE order_id IS NOT NULL",
     )
     .load(conn)
     .unwrap();

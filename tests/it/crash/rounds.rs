@@ -1,4 +1,4 @@
-//! `kill -9` at random moments, about a hundred times: of the server, of its database, and of both, while people buy, hold, confirm and give
+//! `kill -9` at random moments, a hundred times: of the server, of its database, and of both, while people buy, hold, confirm and give
 //! back. Afterwards each buyer finds out what became of each request, and answers and database are compared to the row.
 
 use std::{thread, time::Duration};

@@ -60,9 +60,12 @@ impl Case<'_> {
                 (self.book.reuse_key(request, &wish), self.send(&client, &wish, Some(request)))
             }
             Step::Confirm { order } => {
-                let Some((order, id)) = self.book.order(*order) else { return Ok(()) };
-                let path = format!("{}/orders/{id}/confirm", self.path);
-                (self.book.confirm(order), client.post(&path, &json!({})))
+                let Some((order, _)) = self.book.order(*order) else { return Ok(()) };
+                self.confirm(&client, order)
+            }
+            Step::ConfirmLate { hold } => {
+                let Some(order) = self.book.over(*hold) else { return Ok(()) };
+                self.confirm(&client, order)
             }
             Step::Cancel { order, giving } => match self.cancel(&client, *order, giving) {
                 Some(answers) => answers,
@@ -92,6 +95,11 @@ impl Case<'_> {
             Some(request) => client.post_keyed(&path, &format!("k-{request}"), &body),
             None => client.post(&path, &body),
         }
+    }
+
+    fn confirm(&mut self, client: &Client, order: usize) -> (Answer, Reply) {
+        let path = format!("{}/orders/{}/confirm", self.path, self.book.ids()[order]);
+        (self.book.confirm(order), client.post(&path, &json!({})))
     }
 
     fn cancel(&mut self, client: &Client, order: usize, giving: &Giving) -> Option<(Answer, Reply)> {

@@ -159,20 +159,22 @@ impl Book {
     }
 
     fn shortage(&self, wanted: &[i64; 2], left: [i64; 2]) -> Answer {
-        let held = |kind: usize| self.live().filter(|entry| entry.status == Status::Held).map(|entry| entry.quantities[kind]).sum::<i64>();
         let short: Vec<usize> = (0..KINDS.len()).filter(|kind| left[*kind] < wanted[*kind]).collect();
         let scarcest = *short.iter().min_by_key(|kind| left[**kind]).unwrap();
         let code = match left[scarcest] {
-            0 if short.iter().all(|kind| left[*kind] > 0 || held(*kind) > 0) => "all_held",
+            0 if short.iter().all(|kind| left[*kind] > 0 || self.held(*kind) > 0) => "all_held",
             0 => "sold_out",
             _ => "too_few_left",
         };
-        let told = |kind: &usize| json!({"ticket_type": KINDS[*kind].0, "requested": wanted[*kind], "available": left[*kind], "held": held(*kind)});
+        let told = |kind: &usize| {
+            let (of, kind) = (KINDS[*kind].0, *kind);
+            json!({"ticket_type": of, "requested": wanted[kind], "available": left[kind], "held": self.held(kind)})
+        };
         let shortages: Vec<Value> = short.iter().map(told).collect();
         let mut body = json!({"code": code, "shortages": shortages, "ticket_type": KINDS[scarcest].0,
             "requested": wanted[scarcest], "available": left[scarcest]});
         if code == "all_held" {
-            body["held"] = json!(held(scarcest));
+            body["held"] = json!(self.held(scarcest));
         }
         Answer::Says(409, body)
     }
@@ -181,6 +183,12 @@ impl Book {
     pub fn order(&self, number: usize) -> Option<(usize, &str)> {
         let order = number.checked_rem(self.orders.len())?;
         Some((order, &self.orders[order].id))
+    }
+
+    /// The number of an order among the holds that are over, if there are any.
+    pub fn over(&self, number: usize) -> Option<usize> {
+        let over: Vec<usize> = (0..self.orders.len()).filter(|order| self.is_over(&self.orders[*order])).collect();
+        Some(over[number.checked_rem(over.len())?])
     }
 
     pub fn confirm(&mut self, order: usize) -> Answer {
@@ -249,10 +257,13 @@ impl Book {
         self.loaded[kind] - self.live().map(|entry| entry.quantities[kind]).sum::<i64>()
     }
 
+    fn held(&self, kind: usize) -> i64 {
+        self.live().filter(|entry| entry.status == Status::Held).map(|entry| entry.quantities[kind]).sum()
+    }
+
     /// What the availability call must say.
     pub fn availability(&self) -> Value {
-        let held = |kind: usize| self.live().filter(|entry| entry.status == Status::Held).map(|entry| entry.quantities[kind]).sum::<i64>();
-        let of_kind = |kind: usize| json!({"ticket_type": KINDS[kind].0, "available": self.available(kind), "held": held(kind)});
+        let of_kind = |kind: usize| json!({"ticket_type": KINDS[kind].0, "available": self.available(kind), "held": self.held(kind)});
         json!((0..KINDS.len()).map(of_kind).collect::<Vec<_>>())
     }
 

@@ -2,5 +2,7 @@
 
 mod alone;
 mod book;
+mod record;
 mod runs;
 mod steps;
+mod together;

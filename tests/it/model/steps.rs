@@ -71,20 +71,43 @@ pub enum Giving {
 /// One thing that happens.
 #[derive(Clone, Debug)]
 pub enum Step {
-    Load { kind: usize, quantity: i64 },
-    Take { wish: Wish, keyed: bool },
-    Repeat { request: usize },
-    ReuseKey { request: usize },
-    Confirm { order: usize },
-    Cancel { order: usize, giving: Giving },
-    Wait { secs: i64 },
-    LimitBuyers { max: Option<i64> },
+    Load {
+        kind: usize,
+        quantity: i64,
+    },
+    Take {
+        wish: Wish,
+        keyed: bool,
+    },
+    Repeat {
+        request: usize,
+    },
+    ReuseKey {
+        request: usize,
+    },
+    Confirm {
+        order: usize,
+    },
+    /// Of the holds that are over.
+    ConfirmLate {
+        hold: usize,
+    },
+    Cancel {
+        order: usize,
+        giving: Giving,
+    },
+    Wait {
+        secs: i64,
+    },
+    LimitBuyers {
+        max: Option<i64>,
+    },
     Sweep,
     Restart,
 }
 
 pub fn terms() -> impl Strategy<Value = Terms> {
-    (3..=6_i64, option::of(2..=7_i64), [0..=6_i64, 0..=4_i64]).prop_map(|(max_per_order, max_per_buyer, stock)| Terms {
+    (3..=6_i64, option::of(2..=7_i64), [0..=5_i64, 0..=3_i64]).prop_map(|(max_per_order, max_per_buyer, stock)| Terms {
         max_per_order,
         max_per_buyer,
         stock,
@@ -98,7 +121,7 @@ pub fn wish() -> impl Strategy<Value = Wish> {
         1 => (1..=3_i64).prop_map(|vip| [0, vip]),
         2 => (1..=3_i64, 1..=2_i64).prop_map(|(standard, vip)| [standard, vip]),
     ];
-    (option::weighted(0.6, select(vec![1_i64, 20, 60])), 0..BUYERS.len(), 0..2_usize, quantities, prop::bool::weighted(0.3))
+    (option::weighted(0.7, select(vec![1_i64, 1, 20, 60])), 0..BUYERS.len(), 0..2_usize, quantities, prop::bool::weighted(0.3))
         .prop_map(|(hold_secs, buyer, spelling, quantities, accept_fewer)| Wish { hold_secs, buyer, spelling, quantities, accept_fewer })
 }
 
@@ -113,11 +136,12 @@ pub fn giving() -> impl Strategy<Value = Giving> {
 fn step() -> impl Strategy<Value = Step> {
     let number = 0..32_usize;
     prop_oneof![
-        2 => (0..KINDS.len(), 1..=4_i64).prop_map(|(kind, quantity)| Step::Load { kind, quantity }),
-        12 => (wish(), prop::bool::weighted(0.8)).prop_map(|(wish, keyed)| Step::Take { wish, keyed }),
+        1 => (0..KINDS.len(), 1..=4_i64).prop_map(|(kind, quantity)| Step::Load { kind, quantity }),
+        16 => (wish(), prop::bool::weighted(0.8)).prop_map(|(wish, keyed)| Step::Take { wish, keyed }),
         3 => number.clone().prop_map(|request| Step::Repeat { request }),
         1 => number.clone().prop_map(|request| Step::ReuseKey { request }),
-        8 => number.clone().prop_map(|order| Step::Confirm { order }),
+        5 => number.clone().prop_map(|order| Step::Confirm { order }),
+        8 => number.clone().prop_map(|hold| Step::ConfirmLate { hold }),
         6 => (number, giving()).prop_map(|(order, giving)| Step::Cancel { order, giving }),
         5 => select(vec![1_i64, 19, 20, 60]).prop_map(|secs| Step::Wait { secs }),
         1 => option::of(2..=7_i64).prop_map(|max| Step::LimitBuyers { max }),
