@@ -215,7 +215,7 @@ pub(super) fn cancel(
 ) -> Result<Changed, OrderError> {
     transaction(conn, |conn| {
         let (programme, order) = lock(conn, slug, id, &party.reader)?;
-        let giving = giving(conn, &programme, &order, which)?;
+        let giving = giving(conn, &programme, &order, now, which)?;
         if giving.is_empty() {
             return changed(conn, programme, order, Vec::new());
         }
@@ -226,9 +226,15 @@ pub(super) fn cancel(
     })
 }
 
-/// The tickets that are to be given back and are the order's still.
-fn giving(conn: &mut PgConnection, programme: &Programme, order: &Order, which: &Which) -> Result<BTreeSet<i32>, OrderError> {
-    let is_over = matches!(order.status, OrderStatus::Cancelled | OrderStatus::Expired);
+/// The tickets that are to be given back and are the order's still at `now`. A hold that is over has none, whether or not it was swept.
+fn giving(
+    conn: &mut PgConnection,
+    programme: &Programme,
+    order: &Order,
+    now: DateTime<Utc>,
+    which: &Which,
+) -> Result<BTreeSet<i32>, OrderError> {
+    let is_over = matches!(order.status_at(now), OrderStatus::Cancelled | OrderStatus::Expired);
     let has: BTreeSet<i32> = order.positions.iter().copied().collect();
     let Which::These(positions) = which else { return Ok(if is_over { BTreeSet::new() } else { has }) };
     let entries = history::read(conn, programme.event.id, order)?;

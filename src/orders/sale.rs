@@ -108,20 +108,17 @@ pub(super) fn skipping_pass<T: DerefMut<Target = LowWater>>(
     Ok(passed.verdicts)
 }
 
-/// The pass that waits for rows that others have locked, and has the last word. It looks at every row, whatever the low-water mark.
+/// The pass that waits for rows that others have locked, and has the last word. It looks at every row, whatever the low-water mark. Whoever
+/// it leaves without a verdict was short of tickets that came back meanwhile.
 ///
 /// # Errors
 /// The transaction's as a whole; [`DbError::Busy`] if the wait was in vain.
-pub(super) fn waiting_pass(conn: &mut PgConnection, terms: Terms<'_>, entries: &[&Entry]) -> Result<Vec<Outcome>, DbError> {
+pub(super) fn waiting_pass(conn: &mut PgConnection, terms: Terms<'_>, entries: &[&Entry]) -> Result<Vec<Verdict>, DbError> {
     let passed = transaction(conn, |conn| {
         queries::bound_waits(conn, terms.limits.lock_wait, terms.limits.claim_wait)?;
         pass(conn, terms, entries, Pass::Wait, None::<&mut LowWater>)
     })?;
-    let outcome = |verdict| match verdict {
-        Verdict::Settled(outcome) => *outcome,
-        Verdict::LookAgain => Err(DbError::Busy("the waiting claim was not final".to_owned()).into()),
-    };
-    Ok(passed.verdicts.into_iter().map(outcome).collect())
+    Ok(passed.verdicts)
 }
 
 /// What a pass found.
@@ -200,6 +197,11 @@ impl<'a> Batch<'a> {
         }
         let emails = agreed.iter().filter_map(|(place, _)| self.entries.get(*place)).map(|entry| entry.email());
         let mut allowances = Allowances::lock(conn, &self.programme.event, self.terms.now, emails)?;
+        if self.programme.event.max_per_buyer.is_some() {
+            // The same request may have been sold elsewhere while this waited for its buyer. It counts by now, and must not count twice.
+            self.answer_known_keys(conn)?;
+            agreed.retain(|(place, _)| self.is_open(*place));
+        }
         let mut shelf = self.claim(conn, &agreed, marks.as_deref().unwrap_or(&LowWater::default()))?;
         if self.may_be_stored() {
             // The try before may have ended while the claim waited for its tickets.
@@ -421,17 +423,26 @@ impl<'a> Batch<'a> {
         if self.pass == Pass::Skip {
             return Ok(());
         }
+        // This is read after the claim. A ticket that came back in between was held when it was claimed for and is not any more: to call it
+        // sold out would be true at no moment.
         let left = inventory::left(conn, self.programme.event.id, self.terms.now)?;
+        // A hold that is over and still there is one that cannot be ended: what it keeps is not to be had, and nobody should wait for it.
+        let free = inventory::left(conn, self.programme.event.id, DateTime::UNIX_EPOCH)?;
         for (place, agreement) in
             short.iter().filter(|(place, _)| self.verdicts.get(*place).is_some_and(Option::is_none)).collect::<Vec<_>>()
         {
+            let free_of = |line: &rules::AgreedLine| free.get(&line.ticket_type).map_or(0, |left| left.available);
             let of_line = |line: &rules::AgreedLine| Shortage {
                 ticket_type: line.code.clone(),
                 requested: line.quantity,
                 available: shelf.get(&line.ticket_type).map_or(0, |tickets| i64::try_from(tickets.len()).unwrap_or(i64::MAX)),
                 held: left.get(&line.ticket_type).map_or(0, |left| left.held),
             };
-            let shortages = agreement.lines.iter().map(of_line).filter(|shortage| shortage.available < shortage.requested).collect();
+            let lines = || agreement.lines.iter().map(|line| (of_line(line), free_of(line)));
+            if lines().any(|(found, available)| found.available < found.requested.min(available)) {
+                continue;
+            }
+            let shortages = lines().map(|(found, _)| found).filter(|found| found.available < found.requested).collect();
             self.settle(*place, Err(shortage_error(shortages)));
         }
         Ok(())

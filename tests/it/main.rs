@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::as_conversions,
+    clippy::print_stdout,
     missing_docs,
     unreachable_pub
 )]
@@ -17,6 +18,7 @@ mod concurrency;
 mod crash;
 mod desk;
 mod jobs;
+mod model;
 mod onsale;
 mod pages;
 mod schema;

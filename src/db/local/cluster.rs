@@ -136,14 +136,14 @@ impl Cluster {
         Ok(true)
     }
 
-    /// Where it can be connected to, once it can.
+    /// Where it can be connected to, once it can; it is not waited for if it died meanwhile.
     pub(super) fn reach(&self) -> Result<Address, LocalDatabaseError> {
         // Its own word first: an earlier version may have put the socket elsewhere.
         let said = postmaster::read(&self.path).ok().flatten().and_then(|file| file.address);
         let address = said.unwrap_or_else(|| self.address());
         let deadline = Instant::now() + SOCKET_WAIT_MAX;
         while !answers(&address) {
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || self.state() == State::Crashed {
                 return Err(LocalDatabaseError::Silent { cluster: self.path.clone(), socket: address.path() });
             }
             thread::sleep(STATE_POLL);

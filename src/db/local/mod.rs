@@ -83,8 +83,15 @@ impl LocalDatabase {
         let data_dir = place::data_dir(data_dir)?;
         let gate = Gate::enter(&data_dir, GATE_WAIT_MAX)?;
         let cluster = Cluster::find_or_make(&data_dir)?;
-        let started_here = cluster.ensure_running()?;
-        let address = cluster.reach()?;
+        let mut started_here = cluster.ensure_running()?;
+        let address = match cluster.reach() {
+            // It was being killed when it was looked at, and was not dead yet.
+            Err(LocalDatabaseError::Silent { .. }) if cluster.state() == State::Crashed => {
+                started_here = cluster.ensure_running()?;
+                cluster.reach()?
+            }
+            reached => reached?,
+        };
         let share = Share::take(&data_dir)?;
         drop(gate);
         Ok(Self { cluster, share: Some(share), address, started_here })

@@ -62,6 +62,8 @@ const DESKS: usize = 2;
 const SELLERS: usize = 2;
 /// Longest wait for a transaction elsewhere that stores the same key; the whole batch waits with it.
 const KEY_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Most waiting passes for one purchase: as long as tickets come back while it looks, what it found is not the last word.
+const LOOKS_MAX: u32 = 4;
 /// Longest wait for the desks to end when the process does: what is queued is sold or refused by then.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(3);
 
@@ -297,13 +299,7 @@ fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, turn: &Mut
         let short: Vec<usize> = short_of(&verdicts);
         let wanted = short.iter().filter_map(|place| waiting.get(*place)).map(Waiting::quantity).sum();
         if !short.is_empty() && end_holds(&mut seller, &slug, wanted, turn) {
-            let again: Vec<&Entry> = short.iter().filter_map(|place| waiting.get(*place)).map(|waiting| &waiting.entry).collect();
-            let anew = seller.sell(&slug, &again, Pass::Skip, &mut skipping);
-            for (place, verdict) in short.into_iter().zip(anew) {
-                if let Some(slot) = verdicts.get_mut(place) {
-                    *slot = verdict;
-                }
-            }
+            look_again(&waiting, &mut verdicts, |again| seller.sell(&slug, again, Pass::Skip, &mut skipping));
         }
         drop(held);
         wake.wake(ORDER_CHANGES);
@@ -319,6 +315,17 @@ fn serve_arrivals(mut seller: Seller<PgConnection>, arrivals: &Queue, turn: &Mut
                     }
                 }
             }
+        }
+    }
+}
+
+/// Sells once more to those of a batch who were short.
+fn look_again(batch: &[Waiting], verdicts: &mut [Verdict], sell: impl FnOnce(&[&Entry]) -> Vec<Verdict>) {
+    let short = short_of(verdicts);
+    let again: Vec<&Entry> = short.iter().filter_map(|place| batch.get(*place)).map(|waiting| &waiting.entry).collect();
+    for (place, verdict) in short.into_iter().zip(sell(&again)) {
+        if let Some(slot) = verdicts.get_mut(place) {
+            *slot = verdict;
         }
     }
 }
@@ -349,10 +356,13 @@ fn serve_shorts(mut seller: Seller<PgConnection>, shorts: &Queue, marks: &Mutex<
     while shorts.wait() {
         let Some(Batch { slug, waiting }) = shorts.take() else { continue };
         end_holds(&mut seller, &slug, i64::MAX, marks);
-        let verdicts = seller.sell(&slug, &entries_of(&waiting), Pass::Wait, &mut |conn, terms, entries| {
-            let outcomes = sale::waiting_pass(conn, terms, entries)?;
-            Ok(outcomes.into_iter().map(|outcome| Verdict::Settled(Box::new(outcome))).collect())
-        });
+        let mut verdicts = seller.sell(&slug, &entries_of(&waiting), Pass::Wait, &mut sale::waiting_pass);
+        for _ in 1..LOOKS_MAX {
+            if short_of(&verdicts).is_empty() {
+                break;
+            }
+            look_again(&waiting, &mut verdicts, |again| seller.sell(&slug, again, Pass::Wait, &mut sale::waiting_pass));
+        }
         wake.wake(ORDER_CHANGES);
         for (waiting, verdict) in waiting.into_iter().zip(verdicts) {
             waiting.tell(match verdict {

@@ -267,6 +267,20 @@ fn one_corrupt_hold_among_a_hundred_is_left_and_the_others_are_released() {
 }
 
 #[test]
+fn a_corrupt_hold_of_the_last_tickets_leaves_the_others_sold_out_and_not_busy() {
+    let shop = shop_with(3);
+    assert_eq!(hold(&shop.client, 2, 90).status, 201);
+    shop.sql("UPDATE tickets SET status = 'AVAILABLE', order_id = NULL, held_until = NULL WHERE position = 1");
+    pass(&shop, 91);
+    assert_eq!(shop.buy(2).status, 201, "what it lost and what it never had");
+    assert_eq!(said(&shop.buy(1)), (409, "sold_out".to_owned()));
+    shop.sql(
+        "DELETE FROM orders WHERE status = 'HELD'; \
+         UPDATE tickets SET status = 'AVAILABLE', order_id = NULL, held_until = NULL WHERE status = 'HELD'",
+    );
+}
+
+#[test]
 fn a_hold_outlives_the_pause_and_the_end_of_the_sale_and_not_the_event() {
     let shop = shop_with(8);
     let [paused, closed, cancelled, late] = [(); 4].map(|()| path(&hold(&shop.client, 2, 90)));

@@ -12,7 +12,7 @@ pub use http::{Client, Reply};
 pub use process::{Process, signal};
 pub use proxy::{Cut, Proxy};
 pub use receiver::{Answer, Receiver};
-pub use shop::{Shop, order, order_of};
+pub use shop::{Server, Shop, order, order_of};
 
 /// Runs `work` on `count` threads that start at the same moment, and returns what each made, in order.
 pub fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {

@@ -24,7 +24,42 @@ pub struct Shop {
     pub clock: Clock,
     pub key: String,
     pub setup_token: String,
-    server: Option<(actix_web::dev::ServerHandle, thread::JoinHandle<()>)>,
+    _server: Server,
+}
+
+/// A server in this process, until it is dropped.
+pub struct Server {
+    pub client: Client,
+    handle: actix_web::dev::ServerHandle,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Opens one, and returns it with its secret for the first admin.
+    fn open(database: &Database, clock: &Clock, configure: impl FnOnce(&mut WebConfig)) -> (Self, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let mut config = WebConfig::at(&base);
+        configure(&mut config);
+        let app = App::new(config, database.pool(), clock.clone());
+        let setup_token = app.setup_token.clone();
+        let (send, receive) = std::sync::mpsc::channel();
+        let thread = thread::spawn(move || {
+            actix_web::rt::System::new().block_on(async {
+                let server = web::server(app, listener, Some(2)).unwrap();
+                send.send(server.handle()).unwrap();
+                server.await.unwrap();
+            });
+        });
+        (Self { client: Client::new(&base), handle: receive.recv().unwrap(), thread: Some(thread) }, setup_token)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        actix_web::rt::System::new().block_on(self.handle.stop(false));
+        let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
 }
 
 impl Shop {
@@ -35,26 +70,18 @@ impl Shop {
 
     /// The same, with a configuration of the test's own.
     pub fn open_with(configure: impl FnOnce(&mut WebConfig)) -> Self {
-        let database = Database::new();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let base = format!("http://{}", listener.local_addr().unwrap());
-        let mut config = WebConfig::at(&base);
-        configure(&mut config);
-        let clock = Clock::system();
-        let app = App::new(config, database.pool(), clock.clone());
-        let setup_token = app.setup_token.clone();
-        let (send, receive) = std::sync::mpsc::channel();
-        let server = thread::spawn(move || {
-            actix_web::rt::System::new().block_on(async {
-                let server = web::server(app, listener, Some(2)).unwrap();
-                send.send(server.handle()).unwrap();
-                server.await.unwrap();
-            });
-        });
-        let handle = receive.recv().unwrap();
+        let (database, clock) = (Database::new(), Clock::system());
+        let (server, setup_token) = Server::open(&database, &clock, configure);
         let key = partner_key(&mut database.connect(), "tester", &[Scope::Read, Scope::Sell, Scope::Admin]);
-        let client = Client::new(&base).with_key(&key);
-        Self { database, client, clock, key, setup_token, server: Some((handle, server)) }
+        let client = server.client.with_key(&key);
+        Self { database, client, clock, key, setup_token, _server: server }
+    }
+
+    /// One more server on the same database and by the same clock, whose client has the shop's key.
+    pub fn another_server(&self) -> Server {
+        let (mut server, _) = Server::open(&self.database, &self.clock, |_| {});
+        server.client = server.client.with_key(&self.key);
+        server
     }
 
     /// Another partner's client, whose key may do `scopes`.
@@ -131,10 +158,6 @@ impl Drop for Shop {
     fn drop(&mut self) {
         if !thread::panicking() {
             self.audit();
-        }
-        if let Some((handle, server)) = self.server.take() {
-            actix_web::rt::System::new().block_on(handle.stop(false));
-            let _ = server.join();
         }
     }
 }
