@@ -79,13 +79,14 @@ pub(super) fn expire_due_of(conn: &mut PgConnection, slug: &str, now: DateTime<U
 }
 
 /// Ends what is due in the transaction at hand, and waits for holds that others have locked: afterwards no ticket is kept by a hold that
-/// is over. Comes before the first lock on a ticket, as the lock order says.
+/// is over, but for corrupt ones, whose number is returned. Comes before the first lock on a ticket, as the lock order says.
 ///
 /// # Errors
 /// [`DbError::Busy`] if the wait was in vain.
-pub(super) fn expire_rest(conn: &mut PgConnection, event: EventId, now: DateTime<Utc>) -> Result<(), DbError> {
+pub(super) fn expire_rest(conn: &mut PgConnection, event: EventId, now: DateTime<Utc>) -> Result<i64, DbError> {
     let due = queries::due_holds_waiting(conn, event, now, PAGE)?;
-    expire(conn, event, now, &due).map(|_| ())
+    let swept = expire(conn, event, now, &due)?;
+    Ok(i64::try_from(swept.corrupt.len()).unwrap_or(i64::MAX))
 }
 
 /// Ends holds in all events, for the sweeper.

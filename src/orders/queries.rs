@@ -392,6 +392,15 @@ pub(super) fn due_holds_waiting(conn: &mut PgConnection, event: EventId, now: Da
     Ok(rows.into_iter().map(Due::from).collect())
 }
 
+/// How many holds of an event are over at `now` and not ended.
+pub(super) fn count_due(conn: &mut PgConnection, event: EventId, now: DateTime<Utc>) -> Result<i64, DbError> {
+    use diesel::dsl::sql;
+    let due = orders::table
+        .filter(orders::event_id.eq(event.uuid()).and(sql::<diesel::sql_types::Bool>("status = 'HELD'")))
+        .filter(orders::expires_at.le(now));
+    Ok(due.count().get_result(conn)?)
+}
+
 /// Events that have a hold which is over at `now`.
 pub(super) fn events_with_due_holds(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<Vec<EventId>, DbError> {
     use diesel::dsl::sql;

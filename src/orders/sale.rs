@@ -154,6 +154,8 @@ struct Batch<'a> {
     pass: Pass,
     /// For each entry the first one with the same key: itself, if it has none.
     firsts: Vec<usize>,
+    /// Holds that are over and cannot be ended.
+    corrupt: i64,
     verdicts: Vec<Option<Verdict>>,
 }
 
@@ -182,7 +184,7 @@ impl<'a> Batch<'a> {
             None => place,
         };
         let firsts = entries.iter().enumerate().map(first).collect();
-        Self { programme, entries, terms, pass, firsts, verdicts: entries.iter().map(|_| None).collect() }
+        Self { programme, entries, terms, pass, firsts, corrupt: 0, verdicts: entries.iter().map(|_| None).collect() }
     }
 
     fn run<T: DerefMut<Target = LowWater>>(mut self, conn: &mut PgConnection, marks: Option<T>) -> Result<Passed, DbError> {
@@ -193,7 +195,7 @@ impl<'a> Batch<'a> {
         let mut agreed = self.agree();
         let event = self.programme.event.id;
         if self.pass == Pass::Wait && !agreed.is_empty() {
-            expiry::expire_rest(conn, event, self.terms.now)?;
+            self.corrupt = expiry::expire_rest(conn, event, self.terms.now)?;
         }
         let emails = agreed.iter().filter_map(|(place, _)| self.entries.get(*place)).map(|entry| entry.email());
         let mut allowances = Allowances::lock(conn, &self.programme.event, self.terms.now, emails)?;
@@ -426,8 +428,12 @@ impl<'a> Batch<'a> {
         // This is read after the claim. A ticket that came back in between was held when it was claimed for and is not any more: to call it
         // sold out would be true at no moment.
         let left = inventory::left(conn, self.programme.event.id, self.terms.now)?;
-        // A hold that is over and still there is one that cannot be ended: what it keeps is not to be had, and nobody should wait for it.
+        // What corrupt holds keep is not to be had, so that nobody should wait for it; any other hold that is over came while this claimed, from
+        // somebody who had the tickets locked for longer than the hold was to last.
         let free = inventory::left(conn, self.programme.event.id, DateTime::UNIX_EPOCH)?;
+        if queries::count_due(conn, self.programme.event.id, self.terms.now)? > self.corrupt {
+            return Ok(());
+        }
         for (place, agreement) in
             short.iter().filter(|(place, _)| self.verdicts.get(*place).is_some_and(Option::is_none)).collect::<Vec<_>>()
         {
