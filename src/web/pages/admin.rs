@@ -24,10 +24,7 @@ use crate::{
     input::FieldErrors,
     inventory,
     orders::{self, Takings},
-    web::{
-        auth,
-        error::{self, Problem},
-    },
+    web::error::{self, Problem},
     when::When,
 };
 
@@ -121,12 +118,10 @@ pub(in crate::web) async fn to_home() -> Result<HttpResponse, Problem> {
 
 /// `POST /admin/events`: makes an event, and its first ticket type if there is one.
 pub(in crate::web) async fn create_event(app: Data<App>, request: HttpRequest, payload: Payload) -> Result<HttpResponse, Problem> {
-    let session = match login::admin(&app, &request).await? {
-        Ok(session) => session,
+    let (session, form) = match login::admin_form(&app, &request, payload).await? {
+        Ok(sent) => sent,
         Err(to_login) => return Ok(to_login),
     };
-    let form = Form::read(&app, &request, payload).await?;
-    auth::check_csrf(&session, form.text("csrf_token"))?;
     let (new, ticket_type) = match event_form::parse_new(&form) {
         Ok(parsed) => parsed,
         Err(errors) => return event_form::show(&session, None, form, errors),
@@ -164,12 +159,10 @@ pub(in crate::web) async fn update_event(
     slug: Path<String>,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let session = match login::admin(&app, &request).await? {
-        Ok(session) => session,
+    let (session, form) = match login::admin_form(&app, &request, payload).await? {
+        Ok(sent) => sent,
         Err(to_login) => return Ok(to_login),
     };
-    let form = Form::read(&app, &request, payload).await?;
-    auth::check_csrf(&session, form.text("csrf_token"))?;
     let (slug, typed) = (slug.into_inner(), form.clone());
     let event = slug.clone();
     let change = move |input: &mut EventInput| {
@@ -231,12 +224,10 @@ pub(in crate::web) async fn add_ticket_type(
     slug: Path<String>,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let session = match login::admin(&app, &request).await? {
-        Ok(session) => session,
+    let (session, form) = match login::admin_form(&app, &request, payload).await? {
+        Ok(sent) => sent,
         Err(to_login) => return Ok(to_login),
     };
-    let form = Form::read(&app, &request, payload).await?;
-    auth::check_csrf(&session, form.text("csrf_token"))?;
     let dashboard = dashboard::read(&app, &session, &slug, None, None).await?;
     let new = match event_form::new_type(&form, &dashboard.programme().event) {
         Ok(new) => new,
@@ -308,12 +299,10 @@ pub(in crate::web) async fn update_ticket_type(
     path: Path<(String, String)>,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let session = match login::admin(&app, &request).await? {
-        Ok(session) => session,
+    let (session, form) = match login::admin_form(&app, &request, payload).await? {
+        Ok(sent) => sent,
         Err(to_login) => return Ok(to_login),
     };
-    let form = Form::read(&app, &request, payload).await?;
-    auth::check_csrf(&session, form.text("csrf_token"))?;
     let (slug, code) = path.into_inner();
     let (of, typed) = ((slug.clone(), code.clone()), form.clone());
     let updated = app.db.run(move |conn| {

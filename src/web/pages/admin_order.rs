@@ -25,10 +25,7 @@ use crate::{
     events::{Programme, rules::parse_slug},
     ids::OrderId,
     orders::{self, Actor, Caller, HistoryEntry, Order, OrderChange, OrderError, OrderStatus, Party, Placed, Reader, What},
-    web::{
-        auth,
-        error::{Problem, log},
-    },
+    web::error::{Problem, log},
     when::{to_the_second, with_zone},
 };
 
@@ -104,12 +101,10 @@ pub(in crate::web) async fn cancel(
     path: Path<(String, String)>,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let session = match login::admin(&app, &request).await? {
-        Ok(session) => session,
+    let (session, form) = match login::admin_form(&app, &request, payload).await? {
+        Ok(sent) => sent,
         Err(to_login) => return Ok(to_login),
     };
-    let form = Form::read(&app, &request, payload).await?;
-    auth::check_csrf(&session, form.text("csrf_token"))?;
     let (slug, id) = path.into_inner();
     let Some(which) = which(&form) else {
         let said = Said::new("bad", "Nothing was given back", "Tick the tickets that are to be given back.");

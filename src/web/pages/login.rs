@@ -57,6 +57,21 @@ pub(super) async fn admin(app: &App, request: &HttpRequest) -> Result<Result<Adm
     Ok(session.ok_or_else(|| see_other(&format!("{HOME}/login?next={}", request.path()))))
 }
 
+/// The admin who sends a form of their own session, and the form; or the answer that leads to the log-in form.
+pub(super) async fn admin_form(
+    app: &App,
+    request: &HttpRequest,
+    payload: Payload,
+) -> Result<Result<(AdminSession, Form), HttpResponse>, Problem> {
+    let session = match admin(app, request).await? {
+        Ok(session) => session,
+        Err(to_login) => return Ok(Err(to_login)),
+    };
+    let form = Form::read(app, request, payload).await?;
+    auth::check_csrf(&session, form.text("csrf_token"))?;
+    Ok(Ok((session, form)))
+}
+
 /// Who is logged in, for the top of an admin's page.
 pub(super) struct Frame {
     pub(super) email: String,
