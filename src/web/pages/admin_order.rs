@@ -13,7 +13,6 @@ use serde::Deserialize;
 use super::{
     Keep,
     dashboard::order_tone,
-    form::Form,
     login::{self, Frame},
     order::order_path,
     order_changes::{Choices, Line, Said, TicketCard, said_of, which},
