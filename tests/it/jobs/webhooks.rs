@@ -1,5 +1,10 @@
 //! Partners are told by webhook what happens to their orders.
 
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
 use boxoffice::accounts::Scope;
 use serde_json::{Value, json};
 
@@ -191,6 +196,44 @@ fn that_nothing_is_left_is_told_once_and_again_when_it_happens_again() {
     receiver.wait_for(2);
     done();
     assert_eq!(receiver.so_far().len(), 2);
+}
+
+/// What the public library of the standard, in Python, says of messages.
+fn verified(messages: &[Value]) -> Vec<String> {
+    let home = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = home.join("target/python");
+    assert!(python.join("installed").exists(), "the library is not installed: run `make test`, which installs what is missing");
+    let mut process = Command::new(python.join("bin/python"))
+        .arg(home.join("tests/it/jobs/verify.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = process.stdin.take().unwrap();
+    messages.iter().for_each(|message| writeln!(input, "{message}").unwrap());
+    drop(input);
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn messages_are_verified_by_the_public_library_and_others_are_not() {
+    let shop = shop();
+    let receiver = Receiver::answering(|_| Answer::Status(200));
+    let made = hook(&shop.client, &receiver, json!({}));
+    let _worker = worker(&shop);
+    let mut body = order(1);
+    body["buyer"]["name"] = json!("Zoë \"Ö\" <b>");
+    assert_eq!(shop.client.post("/api/v1/events/gala/orders", &body).status, 201);
+    let received = receiver.wait_for(1).remove(0);
+    let right = json!({"secret": made["secret"], "headers": received.headers, "body": received.body});
+    let mut altered = right.clone();
+    altered["body"] = json!(received.body.replace("Zoë", "Zoe"));
+    let mut later = right.clone();
+    later["headers"]["webhook-timestamp"] = json!((received.headers["webhook-timestamp"].parse::<i64>().unwrap() + 1).to_string());
+    let said = verified(&[right, altered, later]);
+    assert_eq!((said[0].as_str(), said[1].contains("verified"), said[2].contains("verified")), ("verified", false, false), "{said:?}");
 }
 
 #[test]
