@@ -1,6 +1,14 @@
 //! The e-mail that a buyer gets.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    sync::mpsc::{Receiver, Sender, channel},
+    thread,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -74,6 +82,58 @@ fn a_hold_is_confirmed_by_mail_when_it_is_bought_and_never_if_it_is_not() {
     let mut orders = vec![id(&bought.json()), id(&last)];
     orders.sort();
     assert_eq!(expected, orders);
+}
+
+/// A mail server that takes every mail, and answers the first `refused` of them with "try again later".
+fn mail_server(refused: usize) -> (u16, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
+            let _ = take_mail(&stream, number < refused, &send);
+        }
+    });
+    (port, receive)
+}
+
+fn take_mail(stream: &TcpStream, refuse: bool, send: &Sender<String>) -> std::io::Result<()> {
+    let (mut reader, mut writer) = (BufReader::new(stream), stream);
+    write!(writer, "220 mail.example.org\r\n")?;
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 0 {
+        match line.split([' ', '\r']).next().unwrap() {
+            "EHLO" => write!(writer, "250-mail.example.org\r\n250 8BITMIME\r\n")?,
+            "MAIL" if refuse => write!(writer, "451 try again later\r\n")?,
+            "DATA" => {
+                write!(writer, "354 go on\r\n")?;
+                let mut mail = String::new();
+                while !mail.ends_with("\r\n.\r\n") {
+                    reader.read_line(&mut mail)?;
+                }
+                send.send(mail).unwrap();
+                write!(writer, "250 taken\r\n")?;
+            }
+            "QUIT" => return write!(writer, "221 bye\r\n"),
+            _ => write!(writer, "250 fine\r\n")?,
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+#[test]
+fn mail_goes_to_the_mail_server_and_again_if_it_was_busy() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 5)]);
+    let (port, taken) = mail_server(1);
+    let url = format!("smtp://127.0.0.1:{port}");
+    let _worker = Process::work(&["--database-url", shop.database.url(), "--smtp-url", &url]);
+    let bought = shop.buy(1).json();
+    let mail = taken.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(mail.contains(&format!("Message-ID: <{}.confirmation@localhost>", id(&bought))), "{mail}");
+    wait_until("all is done", || super::states(&shop.database).iter().all(|(state, _)| state == "DONE"));
+    assert!(taken.try_recv().is_err(), "once");
 }
 
 /// Workers are killed again and again while orders come in: each order is confirmed, once.

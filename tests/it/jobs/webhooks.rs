@@ -5,7 +5,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use boxoffice::accounts::Scope;
+use boxoffice::{
+    accounts::Scope,
+    ids::{EndpointId, MessageId},
+    webhooks::{self, Message, Tried},
+};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Client, Process, Receiver, Reply, Shop, order, wait_until};
@@ -279,4 +283,65 @@ fn an_endpoint_is_an_https_url_of_a_public_address_and_its_secret_is_told_once()
     }
     let one_more = shop.client.post("/api/v1/webhooks", &json!({"url": "https://example.org"}));
     assert_eq!((one_more.status, one_more.code().as_str()), (409, "too_many"));
+}
+
+/// An endpoint that takes nothing for days is not told for ever, and one that recovers in time is not given up.
+#[test]
+fn an_endpoint_that_fails_for_days_is_disabled_and_one_success_begins_anew() {
+    let shop = shop();
+    let made = shop.client.post("/api/v1/webhooks", &json!({"url": "http://127.0.0.1:9/"})).json();
+    let id: EndpointId = made["id"].as_str().unwrap().parse().unwrap();
+    let mut conn = shop.database.connect();
+    let mut note = |day: i64, tried: &Tried| {
+        let endpoint = webhooks::endpoint(&mut conn, id).unwrap().unwrap();
+        let message = Message { id: MessageId::new(), endpoint: id, kind: "order.sold".to_owned(), body: "{}".to_owned() };
+        let now = super::now() + chrono::TimeDelta::days(day);
+        webhooks::note(&mut conn, now, super::event(), &message, &endpoint, tried, false).unwrap();
+        webhooks::endpoint(&mut conn, id).unwrap().unwrap()
+    };
+    let (fails, taken) = (Tried::Unanswered("no answer".to_owned()), Tried::Answered(200, String::new()));
+    assert_eq!(note(0, &fails).failing_since, Some(super::now()));
+    assert!(note(4, &fails).disabled.is_none());
+    assert_eq!(note(5, &taken).failing_since, None);
+    assert!(note(6, &fails).disabled.is_none() && note(11, &fails).disabled.is_none(), "five days from the first failure");
+    let disabled = note(12, &fails).disabled;
+    assert_eq!(disabled.map(|(_, reason)| reason), Some("it has taken no message for days".to_owned()));
+}
+
+/// Consumers are killed at random moments while orders change: every change is told, and those of one order in order.
+#[test]
+fn consumers_that_are_killed_at_random_lose_no_change_and_keep_the_order() {
+    let rounds: u64 = std::env::var("BOXOFFICE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(6);
+    let shop = shop();
+    let receiver = Receiver::answering(|_| Answer::Status(200));
+    hook(&shop.client, &receiver, json!({}));
+    let mut orders = 0;
+    for _ in 0..rounds {
+        let workers = [worker(&shop), worker(&shop)];
+        for _ in 0..5 {
+            let held = shop.client.post("/api/v1/events/gala/holds", &order(1));
+            call(&shop.client, &held, "confirm", &json!({}));
+            call(&shop.client, &held, "cancel", &json!({}));
+            orders += 1;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(rand::random_range(0..1_500)));
+        workers.map(Process::kill);
+        // What the killed ones had taken is free for others when its lease has run out, which is not waited for here.
+        shop.sql("UPDATE jobs SET lease_until = now() WHERE state = 'WORKING'");
+    }
+    let _worker = worker(&shop);
+    wait_until("all is done", || super::states(&shop.database).iter().all(|(state, _)| state == "DONE"));
+    let mut told: std::collections::BTreeMap<String, Vec<i64>> = std::collections::BTreeMap::new();
+    for received in receiver.so_far() {
+        let body = received.json();
+        let number = body["data"]["change"]["number"].as_i64().unwrap();
+        let numbers = told.entry(body["data"]["order"]["id"].as_str().unwrap().to_owned()).or_default();
+        // A consumer that was killed between the answer and its note of it tells once more: at least once, and never out of order.
+        if numbers.last() != Some(&number) {
+            numbers.push(number);
+        }
+    }
+    println!("{rounds} rounds of two kills, {orders} orders, {} messages", receiver.so_far().len());
+    assert_eq!(told.len(), orders);
+    assert!(told.values().all(|numbers| *numbers == [0, 1, 2]), "{told:?}");
 }
