@@ -248,26 +248,41 @@ pub fn add_lanes(conn: &mut PgConnection, now: DateTime<Utc>, names: &[&str]) ->
     queries::add_lanes(conn, now, names)
 }
 
-/// Stops or resumes the taking of jobs from a lane; `false` if there is no such lane. What is at work is finished.
+/// Stops or resumes the taking of jobs from a lane; `false` if there is no such lane. What is at work is finished. One that is paused already
+/// stays so since when it was.
 ///
 /// # Errors
 /// The database's.
 pub fn set_paused(conn: &mut PgConnection, now: DateTime<Utc>, lane: &str, paused: bool) -> Result<bool, DbError> {
-    queries::set_paused(conn, lane, paused.then_some(now))
+    queries::set_paused(conn, now, lane, paused)
 }
 
-/// Puts a job back that was given up, behind whatever its group has; `false` if it is not there, or is not given up.
+/// What came of putting a job back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PutBack {
+    /// It waits again, in this lane.
+    In(String),
+    /// It is there, and is not given up, or no longer.
+    NotGivenUp,
+    /// There is no such job.
+    Unknown,
+}
+
+/// Puts a job back that was given up, behind whatever its group has.
 ///
 /// # Errors
 /// The database's.
-pub fn retry_failed(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId, id: JobId) -> Result<bool, DbError> {
+pub fn retry_failed(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId, id: JobId) -> Result<PutBack, DbError> {
     transaction(conn, |conn| {
-        let Some((group, lane)) = queries::failed(conn, event, id)? else { return Ok(false) };
-        let of_group = NewJob { event, lane, kind: "", group: Group::Of(group), unique_key: None, payload: Value::Null };
+        let Some((group, lane, state)) = queries::find(conn, event, id)? else { return Ok(PutBack::Unknown) };
+        if state != "FAILED" {
+            return Ok(PutBack::NotGivenUp);
+        }
+        let of_group = NewJob { event, lane: lane.clone(), kind: "", group: Group::Of(group), unique_key: None, payload: Value::Null };
         for _ in 0..ENQUEUE_TRIES {
             let last = queries::last_number(conn, &of_group)?;
             if queries::revive(conn, now, event, id, last)? {
-                return Ok(true);
+                return Ok(PutBack::In(lane));
             }
         }
         Err(DbError::Conflict("a group of jobs changed all the time".to_owned()))

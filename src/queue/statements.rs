@@ -1,9 +1,11 @@
 //! The SQL of the queue: a contract, which consumers in any language may use. The README explains it; a test runs such consumers beside ours.
 
 /// Takes jobs of a lane: `$1` lane, `$2` not those that were due before, `$3` now, `$4` how many. Heads of groups only, so that no group
-/// has two at work, and one with a hundred thousand waiting costs as much as one with a single job.
+/// has two at work, and one with a hundred thousand waiting costs as much as one with a single job. Nothing of a lane that is paused: whoever
+/// is busy with a lane asks it again without asking which are ready, and would never notice.
 pub const CLAIM: &str = "SELECT event_id, id, kind, group_key, number, payload, attempts, run_at FROM jobs \
      WHERE lane = $1 AND state = 'CREATED' AND is_head AND run_at > $2 AND run_at <= $3 \
+       AND NOT EXISTS (SELECT FROM job_lanes WHERE name = $1 AND paused_at IS NOT NULL) \
      ORDER BY lane, run_at, event_id, id LIMIT $4 FOR UPDATE SKIP LOCKED";
 
 /// Marks what was claimed, in the same transaction: `$1` events, `$2` ids, `$3` node, `$4` now, `$5` lease, `$6` until when.

@@ -4,7 +4,8 @@ use std::thread;
 
 use boxoffice::{
     db::{DbError, transaction},
-    queue::{self, Fate},
+    ids::JobId,
+    queue::{self, Fate, PutBack},
 };
 use diesel::connection::SimpleConnection;
 use serde_json::json;
@@ -188,8 +189,9 @@ fn a_job_that_is_given_up_lets_its_group_go_on() {
     let failed = queue::failures(&mut conn, 10).unwrap();
     assert_eq!((failed.len(), failed[0].error.as_str(), failed[0].attempts, failed[0].next), (1, "never", 2, None));
     // By hand it is put behind what the group has now.
-    assert!(queue::retry_failed(&mut conn, after(40), failed[0].event, failed[0].id).unwrap());
-    assert!(!queue::retry_failed(&mut conn, after(40), failed[0].event, failed[0].id).unwrap(), "once");
+    let mut put_back = |id| queue::retry_failed(&mut conn, after(40), failed[0].event, id).unwrap();
+    assert_eq!(put_back(failed[0].id), PutBack::In("tests".to_owned()));
+    assert_eq!((put_back(failed[0].id), put_back(JobId::new())), (PutBack::NotGivenUp, PutBack::Unknown), "once, and only what is there");
     assert!(claim_at(&mut conn, after(40), 10).is_none(), "the second is still at work");
     complete(&mut conn, after(40), &lease);
     let again = claim_at(&mut conn, after(40), 10).unwrap();
