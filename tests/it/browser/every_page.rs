@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{chromium::Chromium, desk::log_in};
 use crate::{
-    pages::visitor::Visitor,
+    pages::{jobs::give_up, visitor::Visitor},
     support::{Shop, order},
 };
 
@@ -24,6 +24,7 @@ fn wide_gala() -> Shop {
     let mut long = order(1);
     long["buyer"] = json!({"name": LONG, "email": format!("{}@{}.example.org", "a".repeat(64), "b".repeat(60))});
     assert_eq!(shop.client.post("/api/v1/events/gala/orders", &long).status, 201);
+    give_up(&shop, &format!("webhook:{LONG}"), LONG);
     shop
 }
 
@@ -37,7 +38,7 @@ fn visit(browser: &Chromium, mut look: impl FnMut(&str)) {
         open(path);
     }
     log_in(browser);
-    for path in ["/admin", "/admin/events/new", "/admin/events/gala/edit", "/admin/events/gala"] {
+    for path in ["/admin", "/admin/events/new", "/admin/events/gala/edit", "/admin/jobs", "/admin/events/gala"] {
         open(path);
     }
     browser.named("Load tickets from a file").tap();

@@ -213,7 +213,7 @@ fn without_a_session_no_admin_page_answers_and_no_form_changes_anything() {
     let admin = Visitor::admin(&shop);
     let (forms, before) = (every_form(&admin), admin.get("/admin/events/gala").text());
     let visitor = Visitor::of(&shop);
-    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit"] {
+    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", "/admin/jobs"] {
         let page = visitor.get(path);
         assert_eq!((page.status(), page.header("location")), (303, format!("/admin/login?next={path}").as_str()));
     }

@@ -3,6 +3,7 @@
 mod admins;
 mod again;
 mod buying;
+pub mod jobs;
 mod loading;
 mod markup;
 mod programmes;

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{
+    jobs::give_up,
     markup::unlabelled,
     visitor::{Page, Visitor},
 };
@@ -21,7 +22,7 @@ fn every_page(shop: &Shop) -> Vec<(String, Page)> {
     {
         pages.push((path.to_owned(), buyer.get(path)));
     }
-    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", "/admin/events/none"] {
+    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", "/admin/events/none", "/admin/jobs"] {
         pages.push((path.to_owned(), admin.get(path)));
     }
     let mut sent = |what: &str, page: Page| pages.push((what.to_owned(), page));
@@ -45,6 +46,7 @@ fn mischief() -> Shop {
     let standard = json!({"code": "standard", "name": PICTURE, "price_minor": 4_500});
     assert_eq!(shop.client.post("/api/v1/events/gala/ticket-types", &standard).status, 201);
     assert_eq!(shop.client.post_csv("/api/v1/events/gala/inventory", seats().as_bytes()).status, 201);
+    give_up(&shop, &format!("webhook:{SCRIPT}"), PICTURE);
     shop
 }
 
@@ -76,6 +78,8 @@ fn names_that_mean_mischief_are_only_text() {
     for (what, text) in [("/admin", SCRIPT), ("/admin/events/gala", SCRIPT), ("/admin/events/gala", PICTURE)] {
         shown(what, text);
     }
+    shown("/admin/jobs", SCRIPT);
+    shown("/admin/jobs", PICTURE);
 }
 
 #[test]
@@ -132,7 +136,7 @@ fn admin_pages_are_not_stored() {
     let shop = Shop::open();
     shop.gala(&[("standard", 4_500, 9)]);
     let admin = Visitor::admin(&shop);
-    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", "/admin/login"] {
+    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", "/admin/jobs", "/admin/login"] {
         assert_eq!(admin.get(path).header("cache-control"), "no-store", "{path}");
     }
 }

@@ -30,7 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench", &["accounts", "app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders"]),
-    ("web", &["accounts", "app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders"]),
+    ("web", &["accounts", "app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders", "queue"]),
     ("worker", &["app", "clock", "config", "db", "events", "ids", "input", "inventory", "money", "orders", "queue"]),
     ("demo", &["db", "events", "ids", "input", "inventory", "money"]),
     ("app", &["accounts", "clock", "config", "db", "ids", "orders"]),
