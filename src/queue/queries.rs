@@ -89,7 +89,7 @@ impl Statement for InsertHeads {
 pub(super) fn insert_heads<'j>(
     conn: &mut PgConnection,
     now: DateTime<Utc>,
-    new: &'j [NewJob],
+    new: &[&'j NewJob],
 ) -> Result<(usize, Vec<&'j NewJob>), DbError> {
     if new.is_empty() {
         return Ok((0, Vec::new()));
@@ -107,7 +107,7 @@ pub(super) fn insert_heads<'j>(
     })
     .load(conn)?;
     let written: HashSet<Uuid> = written.into_iter().collect();
-    let others = new.iter().zip(&ids).filter(|(_, id)| !written.contains(&id.uuid())).map(|(job, _)| job).collect();
+    let others = new.iter().zip(&ids).filter(|(_, id)| !written.contains(&id.uuid())).map(|(job, _)| *job).collect();
     Ok((written.len(), others))
 }
 
