@@ -1,6 +1,6 @@
 //! Moments as people read them: in the event's own zone, with the weekday.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use chrono_tz::Tz;
 
 /// When something takes place.
@@ -55,6 +55,17 @@ pub fn to_the_second(moment: DateTime<Utc>, zone: Tz) -> String {
     moment.with_timezone(&zone).format("%a %-d %B %Y, %H:%M:%S").to_string()
 }
 
+/// `45 s`, `2 min`, `3 h`, `5 days`: how long something takes, as people say it. What is over takes no time.
+#[must_use]
+pub fn span(time: TimeDelta) -> String {
+    match (time.num_days(), time.num_hours(), time.num_minutes()) {
+        (2.., _, _) => format!("{} days", time.num_days()),
+        (_, 2.., _) => format!("{} h", time.num_hours()),
+        (_, _, 1..) => format!("{} min", time.num_minutes()),
+        _ => format!("{} s", time.num_seconds().max(0)),
+    }
+}
+
 /// As an `<input type="datetime-local">` has it.
 #[must_use]
 pub fn for_input(moment: DateTime<Utc>, zone: Tz) -> String {
@@ -71,5 +82,12 @@ mod tests {
         assert_eq!(with_zone(moment, Tz::Europe__Berlin), "Fri 12 March 2027, 20:00 (Europe/Berlin)");
         assert_eq!(for_input(moment, Tz::America__New_York), "2027-03-12T14:00");
         assert_eq!(When::new(moment, Tz::Asia__Tokyo).iso, "2027-03-13T04:00:00+09:00");
+    }
+
+    #[test]
+    fn a_span_is_told_as_people_say_it() {
+        let told = |seconds| span(TimeDelta::seconds(seconds));
+        assert_eq!([told(-5), told(59), told(60), told(119 * 60 + 59)], ["0 s", "59 s", "1 min", "119 min"]);
+        assert_eq!([told(2 * 3_600), told(48 * 3_600 - 1), told(48 * 3_600)], ["2 h", "47 h", "2 days"]);
     }
 }

@@ -21,6 +21,8 @@ mod queries;
 pub mod statements;
 mod wake;
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::PgConnection;
 use serde_json::Value;
@@ -121,13 +123,24 @@ pub fn enqueue(conn: &mut PgConnection, now: DateTime<Utc>, jobs: &[NewJob]) -> 
     let mut made = 0;
     for page in jobs.chunks(BATCH_MAX) {
         // Nearly every job is the first of its group, and is written with the others. For the rest it is not known yet why they were not.
-        let (written, others) = queries::insert_heads(conn, now, page)?;
+        let (firsts, later) = firsts_of_groups(page);
+        let (written, others) = queries::insert_heads(conn, now, &firsts)?;
         made += written;
-        for job in others {
+        for job in others.into_iter().chain(later) {
             made += usize::from(enqueue_behind(conn, now, job)?);
         }
     }
     Ok(made)
+}
+
+/// The jobs that are the first of their group here, and the others. Two of a group are never written as heads by one statement: the group's
+/// head may end between the two, and then the first would be refused and the second become the head, ahead of it.
+fn firsts_of_groups(jobs: &[NewJob]) -> (Vec<&NewJob>, Vec<&NewJob>) {
+    let mut seen = HashSet::new();
+    jobs.iter().partition(|job| match &job.group {
+        Group::Alone => true,
+        Group::Of(group) => seen.insert((job.event, group)),
+    })
 }
 
 /// Writes a job behind the head of its group, or as the head if there is none any more; `false` if its unique key is there.
@@ -139,7 +152,7 @@ fn enqueue_behind(conn: &mut PgConnection, now: DateTime<Utc>, job: &NewJob) -> 
         // While the head is locked it cannot end, so that whoever ends it afterwards sees this job behind it.
         let written = match queries::last_number(conn, job)? {
             Some(last) => queries::insert_waiting(conn, now, job, last + 1)?,
-            None => queries::insert_heads(conn, now, std::slice::from_ref(job))?.0 > 0,
+            None => queries::insert_heads(conn, now, &[job])?.0 > 0,
         };
         if written {
             return Ok(true);
@@ -264,26 +277,41 @@ pub fn rest(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>) -> Result
     queries::rest(conn, lane, until)
 }
 
-/// Stops or resumes the taking of jobs from a lane; `false` if there is no such lane. What is at work is finished.
+/// Stops or resumes the taking of jobs from a lane; `false` if there is no such lane. What is at work is finished. One that is paused already
+/// stays so since when it was.
 ///
 /// # Errors
 /// The database's.
 pub fn set_paused(conn: &mut PgConnection, now: DateTime<Utc>, lane: &str, paused: bool) -> Result<bool, DbError> {
-    queries::set_paused(conn, lane, paused.then_some(now))
+    queries::set_paused(conn, now, lane, paused)
 }
 
-/// Puts a job back that was given up, behind whatever its group has; `false` if it is not there, or is not given up.
+/// What came of putting a job back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PutBack {
+    /// It waits again, in this lane.
+    In(String),
+    /// It is there, and is not given up, or no longer.
+    NotGivenUp,
+    /// There is no such job.
+    Unknown,
+}
+
+/// Puts a job back that was given up, behind whatever its group has.
 ///
 /// # Errors
 /// The database's.
-pub fn retry_failed(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId, id: JobId) -> Result<bool, DbError> {
+pub fn retry_failed(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId, id: JobId) -> Result<PutBack, DbError> {
     transaction(conn, |conn| {
-        let Some((group, lane)) = queries::failed(conn, event, id)? else { return Ok(false) };
-        let of_group = NewJob { event, lane, kind: "", group: Group::Of(group), unique_key: None, payload: Value::Null };
+        let Some((group, lane, state)) = queries::find(conn, event, id)? else { return Ok(PutBack::Unknown) };
+        if state != "FAILED" {
+            return Ok(PutBack::NotGivenUp);
+        }
+        let of_group = NewJob { event, lane: lane.clone(), kind: "", group: Group::Of(group), unique_key: None, payload: Value::Null };
         for _ in 0..ENQUEUE_TRIES {
             let last = queries::last_number(conn, &of_group)?;
             if queries::revive(conn, now, event, id, last)? {
-                return Ok(true);
+                return Ok(PutBack::In(lane));
             }
         }
         Err(DbError::Conflict("a group of jobs changed all the time".to_owned()))

@@ -89,7 +89,7 @@ impl Statement for InsertHeads {
 pub(super) fn insert_heads<'j>(
     conn: &mut PgConnection,
     now: DateTime<Utc>,
-    new: &'j [NewJob],
+    new: &[&'j NewJob],
 ) -> Result<(usize, Vec<&'j NewJob>), DbError> {
     if new.is_empty() {
         return Ok((0, Vec::new()));
@@ -107,7 +107,7 @@ pub(super) fn insert_heads<'j>(
     })
     .load(conn)?;
     let written: HashSet<Uuid> = written.into_iter().collect();
-    let others = new.iter().zip(&ids).filter(|(_, id)| !written.contains(&id.uuid())).map(|(job, _)| job).collect();
+    let others = new.iter().zip(&ids).filter(|(_, id)| !written.contains(&id.uuid())).map(|(job, _)| *job).collect();
     Ok((written.len(), others))
 }
 
@@ -428,14 +428,16 @@ pub(super) fn rest(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>) ->
     Ok(())
 }
 
-pub(super) fn set_paused(conn: &mut PgConnection, lane: &str, at: Option<DateTime<Utc>>) -> Result<bool, DbError> {
-    let changed = diesel::update(job_lanes::table.find(lane)).set(job_lanes::paused_at.eq(at)).execute(conn)?;
-    Ok(changed > 0)
+const SET_PAUSED: &str = "UPDATE job_lanes SET paused_at = CASE WHEN $3 THEN coalesce(paused_at, $2) END WHERE name = $1";
+
+pub(super) fn set_paused(conn: &mut PgConnection, now: DateTime<Utc>, lane: &str, paused: bool) -> Result<bool, DbError> {
+    let set = sql_query(SET_PAUSED).bind::<Text, _>(lane).bind::<Timestamptz, _>(now).bind::<Bool, _>(paused).execute(conn)?;
+    Ok(set > 0)
 }
 
-/// The group and the lane of a job that was given up, which is locked.
-pub(super) fn failed(conn: &mut PgConnection, event: EventId, id: JobId) -> Result<Option<(String, String)>, DbError> {
-    let job = jobs::table.find((event.uuid(), id.uuid())).filter(jobs::state.eq("FAILED")).select((jobs::group_key, jobs::lane));
+/// The group, the lane and the state of a job, which is locked.
+pub(super) fn find(conn: &mut PgConnection, event: EventId, id: JobId) -> Result<Option<(String, String, String)>, DbError> {
+    let job = jobs::table.find((event.uuid(), id.uuid())).select((jobs::group_key, jobs::lane, jobs::state));
     Ok(job.for_update().first(conn).optional()?)
 }
 

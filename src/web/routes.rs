@@ -89,6 +89,13 @@ pub fn configure(config: &mut ServiceConfig) {
                         .route(read().to(pages::admin::to_event))
                         .route(post().to(pages::inventory::load)),
                 )
+                .service(resource("/admin/jobs").route(read().to(pages::jobs::show)))
+                .service(
+                    resource("/admin/jobs/lanes/{lane}").route(read().to(pages::jobs::to_jobs)).route(post().to(pages::jobs::set_paused)),
+                )
+                .service(
+                    resource("/admin/jobs/{event}/{id}/retry").route(read().to(pages::jobs::to_jobs)).route(post().to(pages::jobs::retry)),
+                )
                 .default_service(web::to(pages::not_found)),
         );
 }

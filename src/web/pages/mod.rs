@@ -11,6 +11,7 @@ mod event_form;
 pub mod events;
 mod form;
 pub mod inventory;
+pub mod jobs;
 pub mod login;
 pub mod order;
 mod order_changes;
@@ -96,6 +97,17 @@ fn thousandths(part: i64, whole: i64) -> i64 {
     if part <= 0 || whole <= 0 { 0 } else { (part.saturating_mul(1_000) / whole).clamp(10, 1_000) }
 }
 
+/// How wide the parts of a bar are, in thousandths. Together they fill it: what is hardly there is seen too, at the cost of the largest.
+fn widths(counts: &[i64]) -> Vec<i64> {
+    let whole = counts.iter().fold(0_i64, |sum, count| sum.saturating_add(*count));
+    let mut widths: Vec<i64> = counts.iter().map(|count| thousandths(*count, whole)).collect();
+    let rest = if whole == 0 { 0 } else { 1_000 - widths.iter().sum::<i64>() };
+    if let Some(largest) = widths.iter_mut().max() {
+        *largest += rest;
+    }
+    widths
+}
+
 /// Whatever is not in [`super::routes`].
 pub(super) async fn not_found() -> Result<HttpResponse, Problem> {
     Err(Problem::not_found("There is nothing at this address."))
@@ -171,5 +183,13 @@ mod tests {
         assert_eq!(thousandths(50, 100), 500);
         assert_eq!(thousandths(7, 5), 1_000);
         assert_eq!(thousandths(7, 0), 0);
+    }
+
+    #[test]
+    fn the_parts_of_a_bar_fill_it_and_all_of_them_are_seen() {
+        assert_eq!(widths(&[0, 0]), [0, 0]);
+        assert_eq!(widths(&[2, 1, 1]), [500, 250, 250]);
+        assert_eq!(widths(&[1_000_000, 1, 0, 1]), [980, 10, 0, 10]);
+        assert_eq!(widths(&[1, 1, 1]).iter().sum::<i64>(), 1_000);
     }
 }

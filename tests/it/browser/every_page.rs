@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{chromium::Chromium, desk::log_in};
 use crate::{
-    pages::visitor::Visitor,
+    pages::{jobs::give_up, visitor::Visitor},
     support::{Shop, order, order_of},
 };
 
@@ -25,6 +25,7 @@ fn wide_gala() -> Shop {
     let mut long = order(1);
     long["buyer"] = json!({"name": LONG, "email": format!("{}@{}.example.org", "a".repeat(64), "b".repeat(60))});
     assert_eq!(shop.client.post("/api/v1/events/gala/orders", &long).status, 201);
+    give_up(&shop, &format!("webhook:{LONG}"), LONG);
     shop
 }
 
@@ -39,7 +40,7 @@ fn visit(shop: &Shop, browser: &Chromium, mut look: impl FnMut(&str)) {
     }
     log_in(browser);
     let type_form = "/admin/events/gala/ticket-types/vip";
-    for path in ["/admin", "/admin/events/new", "/admin/events/gala/edit", type_form, "/admin/events/gala"] {
+    for path in ["/admin", "/admin/events/new", "/admin/events/gala/edit", "/admin/jobs", type_form, "/admin/events/gala"] {
         open(path);
     }
     browser.find("a[href*='/admin/events/gala/orders/']").tap();

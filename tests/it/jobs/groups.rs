@@ -4,7 +4,8 @@ use std::thread;
 
 use boxoffice::{
     db::{DbError, transaction},
-    queue::{self, Fate},
+    ids::JobId,
+    queue::{self, Fate, PutBack},
 };
 use diesel::connection::SimpleConnection;
 use serde_json::json;
@@ -123,6 +124,35 @@ fn a_job_that_is_enqueued_while_its_group_is_ending_becomes_its_head() {
     }
 }
 
+/// The head of a group ends in the middle of the statement that writes two more of it.
+#[test]
+fn two_jobs_that_are_enqueued_together_stay_in_order_though_their_group_ends_between_them() {
+    let database = Database::new();
+    let mut conn = database.connect();
+    enqueue(&mut conn, &[job(Some("a"), json!("head"))]);
+    let lease = claim_at(&mut conn, now(), 1).unwrap();
+    // A trigger holds the writing of the second up, when the first has been written or refused.
+    let stand_still = "CREATE FUNCTION stand_still() RETURNS trigger LANGUAGE plpgsql AS \
+        $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$; \
+        CREATE TRIGGER stand_still BEFORE INSERT ON jobs FOR EACH ROW WHEN (NEW.payload = '2') EXECUTE FUNCTION stand_still()";
+    conn.batch_execute(stand_still).unwrap();
+    let mut gate = database.connect();
+    gate.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7)").unwrap();
+    thread::scope(|scope| {
+        let enqueuer = scope.spawn(|| enqueue(&mut database.connect(), &jobs_of("a", 2)));
+        wait_until("the second is just being written", || database.waits_for_a_lock());
+        let completer = scope.spawn(|| complete(&mut database.connect(), now(), &lease));
+        wait_until("the head ends, or waits for the enqueue", || completer.is_finished() || database.waiting_for_a_lock() == 2);
+        gate.batch_execute("COMMIT").unwrap();
+        assert_eq!((completer.join().unwrap(), enqueuer.join().unwrap()), (1, 2));
+    });
+    for number in [1, 2] {
+        let lease = claim_at(&mut conn, after(1), 10).unwrap();
+        assert_eq!(super::told(&lease.jobs), [json!(number)]);
+        complete(&mut conn, after(1), &lease);
+    }
+}
+
 /// Many write into few groups while others work them off: nothing is lost, nothing is done twice, and each writer's jobs are done in order.
 #[test]
 fn many_enqueue_into_the_same_groups_while_many_work_them_off() {
@@ -188,8 +218,9 @@ fn a_job_that_is_given_up_lets_its_group_go_on() {
     let failed = queue::failures(&mut conn, 10).unwrap();
     assert_eq!((failed.len(), failed[0].error.as_str(), failed[0].attempts, failed[0].next), (1, "never", 2, None));
     // By hand it is put behind what the group has now.
-    assert!(queue::retry_failed(&mut conn, after(40), failed[0].event, failed[0].id).unwrap());
-    assert!(!queue::retry_failed(&mut conn, after(40), failed[0].event, failed[0].id).unwrap(), "once");
+    let mut put_back = |id| queue::retry_failed(&mut conn, after(40), failed[0].event, id).unwrap();
+    assert_eq!(put_back(failed[0].id), PutBack::In("tests".to_owned()));
+    assert_eq!((put_back(failed[0].id), put_back(JobId::new())), (PutBack::NotGivenUp, PutBack::Unknown), "once, and only what is there");
     assert!(claim_at(&mut conn, after(40), 10).is_none(), "the second is still at work");
     complete(&mut conn, after(40), &lease);
     let again = claim_at(&mut conn, after(40), 10).unwrap();

@@ -93,7 +93,10 @@ fn a_lane_that_is_paused_is_not_ready_and_the_others_are() {
     assert_eq!(ready(&mut conn), ["others", "tests"]);
     assert!(queue::set_paused(&mut conn, now(), "tests", true).unwrap());
     assert_eq!(ready(&mut conn), ["others"]);
-    assert!(claim_at(&mut conn, now(), 1).is_none(), "nor does it give any to whoever asks");
+    assert_eq!(claim(&mut conn, 10), [json!(null); 0], "nor does one take from it who has not asked");
+    assert!(queue::set_paused(&mut conn, after(5), "tests", true).unwrap());
+    let paused = queue::lanes(&mut conn, after(5)).unwrap().into_iter().map(|lane| lane.paused_at).collect::<Vec<_>>();
+    assert_eq!(paused, [None, Some(now())], "paused twice, it is paused since the first time");
     assert!(queue::set_paused(&mut conn, now(), "tests", false).unwrap());
     queue::rest(&mut conn, "tests", after(10)).unwrap();
     assert_eq!((ready(&mut conn).len(), claim_at(&mut conn, after(9), 1)), (1, None), "it rests");
@@ -102,6 +105,7 @@ fn a_lane_that_is_paused_is_not_ready_and_the_others_are() {
     assert!(!queue::set_paused(&mut conn, now(), "unknown", true).unwrap());
     let past_it = [("tests".to_owned(), now()), ("others".to_owned(), DateTime::UNIX_EPOCH)];
     assert_eq!(queue::ready(&mut conn, now(), &past_it).unwrap(), ["others"], "behind the mark there is nothing");
+    assert_eq!(claim(&mut conn, 10), [json!(1)]);
 }
 
 #[test]

@@ -325,7 +325,7 @@ fn consumers_that_are_killed_at_random_lose_no_change_and_keep_the_order() {
             orders += 1;
         }
         std::thread::sleep(std::time::Duration::from_millis(rand::random_range(0..1_500)));
-        workers.map(Process::kill);
+        workers.into_iter().for_each(Process::kill);
         // What the killed ones had taken is free for others when its lease has run out, which is not waited for here.
         shop.sql("UPDATE jobs SET lease_until = now() WHERE state = 'WORKING'");
     }

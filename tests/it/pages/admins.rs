@@ -225,7 +225,7 @@ fn without_a_session_no_admin_page_answers_and_no_form_changes_anything() {
     let visitor = Visitor::of(&shop);
     let order = order_page(&admin.get("/admin/events/gala"));
     let edit_type = "/admin/events/gala/ticket-types/standard";
-    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", edit_type, &order] {
+    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", edit_type, "/admin/jobs", &order] {
         let page = visitor.get(path);
         assert_eq!((page.status(), page.header("location")), (303, format!("/admin/login?next={path}").as_str()));
     }

@@ -36,7 +36,7 @@ impl Form {
     }
 
     /// The form, sent by the button with these words, if it has that button.
-    fn pressed(mut self, words: &str) -> Option<Self> {
+    pub fn pressed(mut self, words: &str) -> Option<Self> {
         let button = self.buttons.iter().find(|button| button.words == words)?.clone();
         self.fields.extend(button.sends);
         Some(self)

@@ -5,6 +5,7 @@ mod admins;
 mod again;
 mod buying;
 mod holding;
+pub mod jobs;
 mod loading;
 mod markup;
 mod programmes;

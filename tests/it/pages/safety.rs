@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{
+    jobs::give_up,
     markup::unlabelled,
     visitor::{Page, Visitor},
 };
@@ -49,7 +50,7 @@ fn every_page(shop: &Shop) -> Vec<(String, Page)> {
     {
         pages.push((path.to_owned(), buyer.get(path)));
     }
-    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", "/admin/events/none"] {
+    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", "/admin/events/none", "/admin/jobs"] {
         pages.push((path.to_owned(), admin.get(path)));
     }
     let mut sent = |what: &str, page: Page| pages.push((what.to_owned(), page));
@@ -83,6 +84,7 @@ fn mischief() -> Shop {
     let standard = json!({"code": "standard", "name": PICTURE, "price_minor": 4_500});
     assert_eq!(shop.client.post("/api/v1/events/gala/ticket-types", &standard).status, 201);
     assert_eq!(shop.client.post_csv("/api/v1/events/gala/inventory", seats().as_bytes()).status, 201);
+    give_up(&shop, &format!("webhook:{SCRIPT}"), PICTURE);
     shop
 }
 
@@ -121,6 +123,8 @@ fn names_that_mean_mischief_are_only_text() {
     ] {
         shown(what, text);
     }
+    shown("/admin/jobs", SCRIPT);
+    shown("/admin/jobs", PICTURE);
 }
 
 #[test]
@@ -193,7 +197,9 @@ fn admin_pages_are_not_stored() {
     let admin = Visitor::admin(&shop);
     let order = format!("/admin{}", Visitor::of(&shop).buy(1).header("location").split('?').next().unwrap());
     let edit_type = "/admin/events/gala/ticket-types/standard";
-    for path in ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", edit_type, &order, "/admin/login"] {
+    for path in
+        ["/admin", "/admin/events/new", "/admin/events/gala", "/admin/events/gala/edit", edit_type, "/admin/jobs", &order, "/admin/login"]
+    {
         assert_eq!(admin.get(path).header("cache-control"), "no-store", "{path}");
     }
 }

@@ -45,6 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "inventory",
             "money",
             "orders",
+            "queue",
             "webhooks",
             "when",
         ],
