@@ -127,7 +127,7 @@ pub(in crate::web) async fn set_paused(
     lane: Path<String>,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let (_session, _form) = match login::admin_form(&app, &request, payload).await? {
+    let (_, form) = match login::admin_form(&app, &request, payload).await? {
         Ok(sent) => sent,
         Err(to_login) => return Ok(to_login),
     };
@@ -155,10 +155,10 @@ pub(in crate::web) async fn retry(
     path: Path<(String, String)>,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let (_session, _form) = match login::admin_form(&app, &request, payload).await? {
-        Ok(sent) => sent,
+    match login::admin_form(&app, &request, payload).await? {
+        Ok(_) => {}
         Err(to_login) => return Ok(to_login),
-    };
+    }
     let unknown = || Problem::not_found("There is no such job.");
     let (event, id) = path.into_inner();
     let (event, id) = (event.parse().map_err(|_| unknown())?, id.parse().map_err(|_| unknown())?);
