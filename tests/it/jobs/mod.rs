@@ -1,6 +1,7 @@
 //! The job queue, and what it delivers.
 
 mod confirmations;
+mod contract;
 mod groups;
 mod leases;
 
