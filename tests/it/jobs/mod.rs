@@ -3,6 +3,7 @@
 mod confirmations;
 mod contract;
 mod groups;
+mod languages;
 mod leases;
 
 use std::collections::HashMap;
