@@ -9,12 +9,16 @@ DIESEL := $(TOOLS)/bin/diesel
 # On a machine of one's own `sudo` asks; root, as in a container, needs none.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: run test lint docs schema schema-check system browser
+# Where the consumers in another language live that the tests run beside ours.
+PYTHON := $(CURDIR)/target/python
+PYTHON_NEEDS := tests/it/jobs/requirements.txt
+
+.PHONY: run test lint docs schema schema-check system browser python
 
 run: system
 	$(CARGO) run --release --quiet -- serve --demo
 
-test: system browser
+test: system browser python
 	$(CARGO) test
 	$(MAKE) --no-print-directory schema-check
 
@@ -47,3 +51,12 @@ system:
 # A real browser, for the tests of the pages.
 browser:
 	@tests/install.sh chromium chromium-driver
+
+# Python with what those consumers need, in an environment of its own.
+python: $(PYTHON)/installed
+
+$(PYTHON)/installed: $(PYTHON_NEEDS)
+	@tests/install.sh python3 python3-venv
+	python3 -m venv --clear $(PYTHON)
+	$(PYTHON)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(PYTHON_NEEDS)
+	touch $@

@@ -10,6 +10,7 @@ done
 has() {
   case "$1" in
     postgresql) [ -n "${PG_BIN:-}" ] || command -v pg_ctl >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;
+    python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     chromium-driver) command -v chromedriver >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
   esac

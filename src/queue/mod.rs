@@ -66,6 +66,16 @@ pub struct NewJob {
     pub payload: Value,
 }
 
+impl NewJob {
+    /// Heads are locked in this order. A job alone is nobody else's to lock.
+    fn place_in_locking(&self) -> Option<(EventId, &str)> {
+        match &self.group {
+            Group::Alone => None,
+            Group::Of(group) => Some((self.event, group)),
+        }
+    }
+}
+
 /// The event of jobs that are about none.
 #[must_use]
 pub fn no_event() -> EventId {
@@ -81,6 +91,8 @@ pub struct Claimed {
     pub id: JobId,
     /// What is to be done.
     pub kind: String,
+    /// The group that it is the head of; its own id if it is alone.
+    pub group: String,
     /// What the consumer is told.
     pub payload: Value,
     /// Which try this is, from 1.
@@ -126,7 +138,10 @@ pub fn enqueue(conn: &mut PgConnection, now: DateTime<Utc>, jobs: &[NewJob]) -> 
         let (firsts, later) = firsts_of_groups(page);
         let (written, others) = queries::insert_heads(conn, now, &firsts)?;
         made += written;
-        for job in others.into_iter().chain(later) {
+        let mut behind: Vec<&NewJob> = others.into_iter().chain(later).collect();
+        // The sort is a stable one: what is first of its group stays first.
+        behind.sort_by_key(|job| job.place_in_locking());
+        for job in behind {
             made += usize::from(enqueue_behind(conn, now, job)?);
         }
     }
@@ -135,12 +150,16 @@ pub fn enqueue(conn: &mut PgConnection, now: DateTime<Utc>, jobs: &[NewJob]) -> 
 
 /// The jobs that are the first of their group here, and the others. Two of a group are never written as heads by one statement: the group's
 /// head may end between the two, and then the first would be refused and the second become the head, ahead of it.
+///
+/// The first ones by group, which is the order in which everybody locks heads: two who met in two orders would wait for each other.
 fn firsts_of_groups(jobs: &[NewJob]) -> (Vec<&NewJob>, Vec<&NewJob>) {
     let mut seen = HashSet::new();
-    jobs.iter().partition(|job| match &job.group {
+    let (mut firsts, later): (Vec<&NewJob>, Vec<&NewJob>) = jobs.iter().partition(|job| match &job.group {
         Group::Alone => true,
         Group::Of(group) => seen.insert((job.event, group)),
-    })
+    });
+    firsts.sort_by_key(|job| job.place_in_locking());
+    (firsts, later)
 }
 
 /// Writes a job behind the head of its group, or as the head if there is none any more; `false` if its unique key is there.
@@ -185,6 +204,7 @@ pub fn claim(conn: &mut PgConnection, now: DateTime<Utc>, ask: &Ask<'_>) -> Resu
 pub fn complete(conn: &mut PgConnection, now: DateTime<Utc>, lease: Uuid, done: &[(&Claimed, Vec<NewJob>)]) -> Result<Vec<JobId>, DbError> {
     transaction(conn, |conn| {
         let jobs: Vec<&Claimed> = done.iter().map(|(job, _)| *job).collect();
+        queries::lock_heads(conn, &jobs)?;
         let over = queries::complete(conn, now, lease, &jobs)?;
         queries::promote(conn, now, &over)?;
         let ours: Vec<JobId> = over.into_iter().map(|over| over.id).collect();

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::{
     Ask, Claimed, Failure, Group, LaneState, Lease, NewJob,
-    statements::{CLAIM, COMPLETE, GIVE_UP, HEAD, OVERDUE, PROMOTE, READY, RETRY, TAKE},
+    statements::{CLAIM, COMPLETE, GIVE_UP, HEAD, LOCK_HEADS, OVERDUE, PROMOTE, READY, RETRY, TAKE},
 };
 use crate::{
     db::{
@@ -196,10 +196,11 @@ impl Statement for ClaimValues {
 pub(super) fn claim(conn: &mut PgConnection, now: DateTime<Utc>, ask: &Ask<'_>) -> Result<Vec<Claimed>, DbError> {
     let count = i64::try_from(ask.count).unwrap_or(i64::MAX);
     let rows: Vec<ClaimedRow> = Prepared(ClaimValues { lane: ask.lane.to_owned(), after: ask.after, now, count }).load(conn)?;
-    let claimed = |(event, id, kind, _, _, payload, attempts, run_at): ClaimedRow| Claimed {
+    let claimed = |(event, id, kind, group, _, payload, attempts, run_at): ClaimedRow| Claimed {
         event: event.into(),
         id: id.into(),
         kind,
+        group,
         payload,
         attempt: u32::try_from(attempts).unwrap_or(0) + 1,
         run_at,
@@ -239,6 +240,33 @@ pub(super) fn take(conn: &mut PgConnection, now: DateTime<Utc>, ask: &Ask<'_>, l
         return Ok(());
     }
     Err(DbError::unreadable(format!("claimed {} jobs and could take {taken}", lease.jobs.len())))
+}
+
+struct LockHeads {
+    events: Vec<Uuid>,
+    ids: Vec<Uuid>,
+}
+
+impl Statement for LockHeads {
+    const SQL: &'static str = LOCK_HEADS;
+    type Row = Untyped;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<Array<SqlUuid>, _>(&self.events),
+            _ => out.push_bind_param::<Array<SqlUuid>, _>(&self.ids),
+        }
+    }
+}
+
+/// Locks the heads of groups that are to be completed together. Jobs alone are nobody else's to lock, and a single head needs no order.
+pub(super) fn lock_heads(conn: &mut PgConnection, done: &[&Claimed]) -> Result<(), DbError> {
+    let grouped = done.iter().filter(|job| job.group != job.id.to_string());
+    let (events, ids): (Vec<Uuid>, Vec<Uuid>) = grouped.map(|job| (job.event.uuid(), job.id.uuid())).unzip();
+    if ids.len() > 1 {
+        Prepared(LockHeads { events, ids }).execute(conn)?;
+    }
+    Ok(())
 }
 
 struct Complete {

@@ -11,6 +11,11 @@ pub const CLAIM: &str = "SELECT event_id, id, kind, group_key, number, payload, 
 pub const TAKE: &str = "UPDATE jobs SET state = 'WORKING', node = $3, taken_at = $4, lease = $5, lease_until = $6, attempts = attempts + 1 \
      FROM unnest((SELECT $1), (SELECT $2)) AS taken (event_id, id) WHERE jobs.event_id = taken.event_id AND jobs.id = taken.id";
 
+/// Locks the heads of several groups before they are completed together: `$1` events, `$2` ids. In the order in which whoever enqueues into
+/// several groups locks them, or the two might wait for each other; [`COMPLETE`] locks in the order of its plan.
+pub const LOCK_HEADS: &str = "SELECT FROM jobs JOIN unnest((SELECT $1), (SELECT $2)) AS done (event_id, id) USING (event_id, id) \
+     ORDER BY event_id, group_key COLLATE \"C\" FOR UPDATE OF jobs";
+
 /// Completes jobs, fenced: `$1` events, `$2` ids, `$3` the lease, `$4` now. A job that is not returned is no longer the caller's.
 pub const COMPLETE: &str = "UPDATE jobs SET state = 'DONE', is_head = false, lease = NULL, lease_until = NULL, error = NULL, finished_at = $4 \
      FROM unnest((SELECT $1), (SELECT $2)) AS done (event_id, id) \

@@ -118,7 +118,8 @@ impl<'a> Runner<'a> {
     }
 
     fn retry_of(&self, kind: &str) -> Retry {
-        const UNKNOWN: Retry = Retry { attempts_max: 1, first_pause: TimeDelta::seconds(1), pause_max: TimeDelta::seconds(1) };
+        // A kind of another version, or of a consumer in another language, whose jobs are taken back here too.
+        const UNKNOWN: Retry = Retry { attempts_max: 25, first_pause: TimeDelta::seconds(1), pause_max: TimeDelta::seconds(1) };
         self.handlers.get(kind).map_or(UNKNOWN, |handler| handler.retry())
     }
 

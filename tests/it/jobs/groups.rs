@@ -153,6 +153,32 @@ fn two_jobs_that_are_enqueued_together_stay_in_order_though_their_group_ends_bet
     }
 }
 
+/// Who locks the heads of several groups does so in one order, whatever order they were named in: two of them never wait for each other.
+#[test]
+fn the_heads_of_several_groups_are_locked_in_one_order() {
+    let database = Database::new();
+    let mut conn = database.connect();
+    ["b", "a"].iter().for_each(|group| assert_eq!(enqueue(&mut conn, &[job(Some(group), json!(1))]), 1));
+    let lease = claim_at(&mut conn, now(), 10).unwrap();
+    let lock = |group: &str| format!("SELECT FROM jobs WHERE group_key = '{group}' AND is_head FOR UPDATE NOWAIT");
+    let both_wait_for_the_first = |work: &(dyn Fn() + Sync)| {
+        let mut gate = database.connect();
+        gate.batch_execute(&format!("BEGIN; {}", lock("a"))).unwrap();
+        thread::scope(|scope| {
+            let worker = scope.spawn(work);
+            wait_until("somebody waits for the head of a", || database.waits_for_a_lock());
+            let is_free = database.connect().batch_execute(&lock("b"));
+            gate.batch_execute("COMMIT").unwrap();
+            worker.join().unwrap();
+            assert_eq!(is_free, Ok(()), "who waits for the head of a has that of b");
+        });
+    };
+    both_wait_for_the_first(&|| assert_eq!(enqueue(&mut database.connect(), &[job(Some("b"), json!(2)), job(Some("a"), json!(2))]), 2));
+    let mut turned = lease.clone();
+    turned.jobs.sort_by_key(|job| std::cmp::Reverse(job.group.clone()));
+    both_wait_for_the_first(&|| assert_eq!(complete(&mut database.connect(), now(), &turned), 2));
+}
+
 /// Many write into few groups while others work them off: nothing is lost, nothing is done twice, and each writer's jobs are done in order.
 #[test]
 fn many_enqueue_into_the_same_groups_while_many_work_them_off() {

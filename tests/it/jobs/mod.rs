@@ -1,7 +1,9 @@
 //! The job queue, and what it delivers.
 
 mod confirmations;
+mod contract;
 mod groups;
+mod languages;
 mod leases;
 mod webhooks;
 

@@ -52,8 +52,8 @@ fn pass(shop: &Shop, time: TimeDelta) -> DateTime<Utc> {
 /// The form that pauses the lane or lets it go on, as its button sends it.
 fn lane_form(page: &Page, lane: &str, button: &str) -> Form {
     let action = format!("/admin/jobs/lanes/{lane}");
-    let all = forms(page.html()).into_iter().filter(|form| form.action == action).filter_map(|form| form.pressed(button));
-    all.last().unwrap_or_else(|| panic!("no button {button:?} of {lane}: {}", page.text()))
+    let mut all = forms(page.html()).into_iter().filter(|form| form.action == action).filter_map(|form| form.pressed(button));
+    all.next_back().unwrap_or_else(|| panic!("no button {button:?} of {lane}: {}", page.text()))
 }
 
 /// What a reader sees of each job that failed.
