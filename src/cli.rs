@@ -300,7 +300,7 @@ fn run_app(
             beside.push(scope.spawn(move || sweep(app, pause, ended)));
         }
         if duties.workers > 0 {
-            beside.push(scope.spawn(|| Runner::new(app, worker::handlers(&app.config)).run(duties.workers, ended)));
+            beside.push(scope.spawn(|| Runner::new(app, duties.workers, worker::handlers(&app.config)).run(ended)));
         }
         let done = main_part(ended);
         app.desk.close();

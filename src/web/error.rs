@@ -198,7 +198,7 @@ impl From<WebhookError> for Problem {
         match error {
             WebhookError::NotFound => Self::not_found("There is no such webhook."),
             WebhookError::DeliveryNotFound => Self::not_found("There is no such delivery."),
-            WebhookError::TooMany => Self::new(StatusCode::CONFLICT, "too_many", format!("{error}: delete one first.")),
+            WebhookError::TooMany => Self::new(StatusCode::CONFLICT, "too_many", "A partner has at most 20 webhooks: delete one first."),
             WebhookError::Db(error) => error.into(),
         }
     }

@@ -174,6 +174,7 @@ impl DbCause for WebhookError {
 /// [`WebhookError::TooMany`].
 pub fn create(conn: &mut PgConnection, now: DateTime<Utc>, partner: PartnerId, new: &NewEndpoint) -> Result<Endpoint, WebhookError> {
     transaction(conn, |conn| {
+        queries::lock_partner(conn, partner)?;
         if queries::endpoints(conn, Some(partner))?.len() >= ENDPOINTS_MAX {
             return Err(WebhookError::TooMany);
         }
@@ -318,10 +319,10 @@ impl Tried {
         matches!(self, Self::Answered(410, _))
     }
 
-    /// Whether it is the receiver as a whole that does not answer, and not this message that it does not like.
+    /// Whether the receiver did not answer at all, so that it would not take any other message either.
     #[must_use]
-    pub fn is_overloaded(&self) -> bool {
-        matches!(self, Self::Unanswered(_) | Self::Answered(429 | 502..=504, _))
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self, Self::Unanswered(_))
     }
 }
 

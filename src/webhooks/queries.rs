@@ -13,7 +13,7 @@ use super::{Delivery, DeliveryState, Endpoint, EventKind, Message, RESPONSE_BYTE
 use crate::{
     db::{
         DbError,
-        schema::{webhook_deliveries, webhook_endpoints},
+        schema::{partners, webhook_deliveries, webhook_endpoints},
     },
     ids::{EndpointId, EventId, MessageId, PartnerId},
 };
@@ -70,6 +70,12 @@ pub(super) fn insert_endpoint(conn: &mut PgConnection, endpoint: &Endpoint) -> R
         created_at: endpoint.created_at,
     };
     diesel::insert_into(webhook_endpoints::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Locks a partner, so that two endpoints of it are made one after the other, and the second counts the first.
+pub(super) fn lock_partner(conn: &mut PgConnection, id: PartnerId) -> Result<(), DbError> {
+    partners::table.find(id.uuid()).select(partners::id).for_update().first::<Uuid>(conn)?;
     Ok(())
 }
 

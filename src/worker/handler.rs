@@ -26,6 +26,11 @@ pub trait Handler: Send + Sync {
         2
     }
 
+    /// Threads of this process that all of its lanes together may take, of so many. What waits for others must not take them all.
+    fn threads_in_all(&self, threads: usize) -> usize {
+        threads
+    }
+
     /// Whether all of its jobs are in one lane; if not, whoever makes a receiver makes its lane.
     fn has_lane_of_its_own(&self) -> bool {
         true

@@ -42,6 +42,7 @@ pub struct Runner<'a> {
     app: &'a App,
     handlers: HashMap<&'static str, Box<dyn Handler>>,
     node: String,
+    threads: usize,
     lanes: Mutex<Lanes>,
     poll: Mutex<Poll>,
 }
@@ -57,6 +58,8 @@ struct Lanes {
 #[derive(Default)]
 struct Lane {
     at_work: usize,
+    /// Its receiver did not answer the last time.
+    is_suspect: bool,
     is_ready: bool,
     after: Option<DateTime<Utc>>,
 }
@@ -68,22 +71,22 @@ struct Poll {
 }
 
 impl<'a> Runner<'a> {
-    /// Consumers with these handlers. Nothing runs yet.
+    /// So many threads of consumers with these handlers. Nothing runs yet.
     #[must_use]
-    pub fn new(app: &'a App, handlers: Vec<Box<dyn Handler>>) -> Self {
+    pub fn new(app: &'a App, threads: usize, handlers: Vec<Box<dyn Handler>>) -> Self {
         let handlers = handlers.into_iter().map(|handler| (handler.kind(), handler)).collect();
         let now = Instant::now();
-        Self { app, handlers, node: node(), lanes: Mutex::default(), poll: Mutex::new(Poll { next: now, marks_from: now }) }
+        Self { app, handlers, node: node(), threads, lanes: Mutex::default(), poll: Mutex::new(Poll { next: now, marks_from: now }) }
     }
 
-    /// Works with so many threads, until `ended`; whoever sets that should [`Wake::nudge`]. What is at work then is finished.
-    pub fn run(&self, threads: usize, ended: &AtomicBool) {
+    /// Works until `ended`; whoever sets that should [`Wake::nudge`]. What is at work then is finished.
+    pub fn run(&self, ended: &AtomicBool) {
         while !self.app.db.is_prepared() && !ended.load(Ordering::Relaxed) {
             thread::sleep(POLL.min(Duration::from_millis(100)));
         }
         self.make_lanes_known(ended);
         thread::scope(|scope| {
-            for _ in 0..threads {
+            for _ in 0..self.threads {
                 scope.spawn(|| {
                     while !ended.load(Ordering::Relaxed) {
                         match self.next_lane() {
@@ -113,8 +116,7 @@ impl<'a> Runner<'a> {
 
     /// The handler of a lane: lanes for one receiver are called KIND:RECEIVER.
     fn handler(&self, lane: &str) -> Option<&dyn Handler> {
-        let kind = lane.split(':').next().unwrap_or(lane);
-        self.handlers.get(kind).map(AsRef::as_ref)
+        self.handlers.get(kind_of(lane)).map(AsRef::as_ref)
     }
 
     fn retry_of(&self, kind: &str) -> Retry {
@@ -128,17 +130,27 @@ impl<'a> Runner<'a> {
         let mut lanes = lock(&self.lanes);
         for _ in 0..lanes.ready.len() {
             let name = lanes.ready.pop_front()?;
-            let threads_max = self.handler(&name).map_or(0, Handler::threads_max);
-            let lane = lanes.known.entry(name.clone()).or_default();
-            if lane.at_work < threads_max {
-                lane.at_work += 1;
-                // Others may help as long as it has more.
-                lanes.ready.push_back(name.clone());
+            // Others may help as long as it has more.
+            lanes.ready.push_back(name.clone());
+            if self.may_take_a_thread(&lanes, &name) {
+                lanes.known.entry(name.clone()).or_default().at_work += 1;
                 return Some(name);
             }
-            lanes.ready.push_back(name);
         }
         None
+    }
+
+    /// Whether a lane, its kind, and, if its receiver does not answer, all such lanes together have a thread left to take. Receivers that
+    /// hang keep their threads for as long as one may wait for them, and must leave enough for all others.
+    fn may_take_a_thread(&self, lanes: &Lanes, name: &str) -> bool {
+        let Some(handler) = self.handler(name) else { return false };
+        let at_work = |counts: &dyn Fn(&str, &Lane) -> bool| -> usize {
+            lanes.known.iter().filter(|(name, lane)| counts(name, lane)).map(|(_, lane)| lane.at_work).sum()
+        };
+        let (own, is_suspect) = lanes.known.get(name).map_or((0, false), |lane| (lane.at_work, lane.is_suspect));
+        own < handler.threads_max()
+            && at_work(&|other, _| kind_of(other) == handler.kind()) < handler.threads_in_all(self.threads)
+            && (!is_suspect || (own == 0 && at_work(&|_, lane| lane.is_suspect) < self.threads.div_ceil(8)))
     }
 
     /// Takes jobs of a lane and works them.
@@ -212,6 +224,7 @@ impl<'a> Runner<'a> {
         if done.is_empty() {
             return;
         }
+        self.set_suspect(lane, false);
         match self.app.db.run_here(|conn| queue::complete(conn, self.app.clock.now(), lease.token, &done)) {
             Ok(ours) if ours.len() < done.len() => {
                 tracing::warn!(jobs = done.len() - ours.len(), lane, "jobs took longer than their lease, and were taken by others");
@@ -222,6 +235,12 @@ impl<'a> Runner<'a> {
         }
         let lanes: HashSet<&String> = done.iter().flat_map(|(_, next)| next).map(|job| &job.lane).collect();
         lanes.into_iter().for_each(|lane| self.wake().wake(lane));
+    }
+
+    fn set_suspect(&self, lane: &str, is_suspect: bool) {
+        if let Some(lane) = lock(&self.lanes).known.get_mut(lane) {
+            lane.is_suspect = is_suspect;
+        }
     }
 
     /// Nobody takes jobs of the lane before `until`.
@@ -248,6 +267,7 @@ impl<'a> Runner<'a> {
             }
         }
         if let Trouble::Receiver { rest, .. } = trouble {
+            self.set_suspect(lane, true);
             self.rest(lane, now + *rest);
         }
         if let Err(error) = self.app.db.run_here(|conn| queue::fail(conn, now, lease.token, job, &why, fate)) {
@@ -297,6 +317,11 @@ impl<'a> Runner<'a> {
         }
         thread::sleep(TROUBLE_PAUSE);
     }
+}
+
+/// The kind of a lane's jobs.
+fn kind_of(lane: &str) -> &str {
+    lane.split(':').next().unwrap_or(lane)
 }
 
 /// The name of this process among the consumers.

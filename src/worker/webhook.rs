@@ -85,6 +85,10 @@ impl Handler for Webhook {
         Retry { attempts_max: 20, first_pause: TimeDelta::seconds(5), pause_max: TimeDelta::hours(12) }
     }
 
+    fn threads_in_all(&self, threads: usize) -> usize {
+        threads.div_ceil(2)
+    }
+
     fn has_lane_of_its_own(&self) -> bool {
         false
     }
@@ -105,7 +109,7 @@ impl Handler for Webhook {
             Tried::Answered(status, _) => format!("it answered {status}"),
             Tried::Unanswered(why) => why.clone(),
         };
-        Err(match (is_last, tried.is_overloaded()) {
+        Err(match (is_last, tried.is_unanswered()) {
             (true, _) => Trouble::Lasting(why),
             (false, true) => Trouble::Receiver { why, rest: TimeDelta::seconds(REST_SECS) },
             (false, false) => Trouble::Passing(why),

@@ -92,7 +92,8 @@ pub(super) fn which(form: &Form) -> Option<Which> {
     if form.ticked("all") {
         return Some(Which::All);
     }
-    let positions: Vec<i32> = form.pairs().filter_map(|(name, _)| name.strip_prefix(TICKET)?.parse().ok()).collect();
+    let positions: Vec<i32> =
+        form.pairs().filter(|(_, value)| *value == "true").filter_map(|(name, _)| name.strip_prefix(TICKET)?.parse().ok()).collect();
     (!positions.is_empty()).then_some(Which::These(positions))
 }
 
@@ -128,9 +129,9 @@ pub(super) fn said_of(error: &OrderError) -> Option<Said> {
         OrderError::SalesNotOpen { .. } => {
             warn("Not on sale just now", "Your time had run out, and no tickets are sold at this moment. Nothing has been bought.")
         }
-        OrderError::BuyerLimitExceeded { limit, has, .. } => {
-            let has = if *has == 0 { String::new() } else { format!(" Your e-mail address has {} already.", tickets(*has)) };
-            let text = format!("Your time had run out, and these would be too many.{has} Nothing more has been bought.");
+        OrderError::BuyerLimitExceeded { limit, .. } => {
+            let text =
+                "Your time had run out, and with what this e-mail address has these would be too many. Nothing more has been bought.";
             Some(Said::new("warn", format!("At most {} a person", tickets(*limit)), text))
         }
         OrderError::EventBegun => warn("Not taken back", "The event has begun, so its tickets are no longer taken back."),

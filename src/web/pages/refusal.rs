@@ -52,20 +52,13 @@ pub(super) fn notice(programme: &Programme, own_holds: &[Order], basket: &mut Ba
             let asked = format!("You asked for {}. Choose fewer, and send it again. Nothing has been bought.", number(*requested));
             Some(Notice::new(title, vec![asked]))
         }
-        OrderError::BuyerLimitExceeded { limit, has, requested } => {
-            let title = format!("At most {} a person", tickets(*limit));
-            let left = limit - has;
-            let text = match (has, left) {
-                (0, _) => format!("You asked for {}. Choose fewer, and send it again. Nothing has been bought.", number(*requested)),
-                (_, ..=0) => format!("Your e-mail address has {} of this event already. Nothing more has been bought.", tickets(*has)),
-                _ => format!(
-                    "Your e-mail address has {} already, so you can have {} more; you asked for {}. Nothing more has been bought.",
-                    tickets(*has),
-                    number(left),
-                    number(*requested)
-                ),
+        // How many the address has is not told: whoever asks may not be who reads its mail.
+        OrderError::BuyerLimitExceeded { limit, requested, .. } => {
+            let asked = match requested > limit {
+                true => format!("You asked for {}. Choose fewer, and send it again.", number(*requested)),
+                false => "With those that this e-mail address has already it would be more. Choose fewer, and send it again.".to_owned(),
             };
-            Some(Notice::new(title, vec![text]))
+            Some(Notice::new(format!("At most {} a person", tickets(*limit)), vec![format!("{asked} Nothing more has been bought.")]))
         }
         OrderError::SalesNotOpen { ticket_type: Some(code), opens_at, .. } => {
             let opens = opens_at.map(|opens| format!("It opens on {}. ", with_zone(opens, programme.event.time_zone)));
