@@ -3,6 +3,7 @@
 pub mod claim;
 mod halt;
 pub mod onsale;
+pub mod queue;
 mod scratch;
 
 pub use halt::Interrupted;
