@@ -277,7 +277,7 @@ struct Promote {
 
 impl Statement for Promote {
     const SQL: &'static str = PROMOTE;
-    type Row = Untyped;
+    type Row = Text;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         match place {
@@ -289,21 +289,21 @@ impl Statement for Promote {
     }
 }
 
-/// Lets the next job of each group be its head.
-pub(super) fn promote(conn: &mut PgConnection, now: DateTime<Utc>, over: &[Over]) -> Result<(), DbError> {
+/// Lets the next job of each group be its head, and returns the lanes that these are in.
+pub(super) fn promote(conn: &mut PgConnection, now: DateTime<Utc>, over: &[Over]) -> Result<HashSet<String>, DbError> {
     // Nothing can wait behind a job alone, whose group nobody else can name.
     let grouped: Vec<&Over> = over.iter().filter(|over| over.group != over.id.to_string()).collect();
     if grouped.is_empty() {
-        return Ok(());
+        return Ok(HashSet::new());
     }
-    Prepared(Promote {
+    let lanes: Vec<String> = Prepared(Promote {
         events: grouped.iter().map(|over| over.event).collect(),
         groups: grouped.iter().map(|over| over.group.clone()).collect(),
         numbers: grouped.iter().map(|over| over.number).collect(),
         now,
     })
-    .execute(conn)?;
-    Ok(())
+    .load(conn)?;
+    Ok(lanes.into_iter().collect())
 }
 
 pub(super) fn retry(

@@ -17,7 +17,7 @@ pub const COMPLETE: &str = "UPDATE jobs SET state = 'DONE', is_head = false, lea
      RETURNING jobs.event_id, jobs.id, jobs.group_key, jobs.number";
 
 /// After a job of a group is over, in the same transaction and a statement of its own: makes the next one the head. `$1` events, `$2` groups,
-/// `$3` numbers of those that are over, `$4` now.
+/// `$3` numbers of those that are over, `$4` now. Returns the lane of each new head.
 ///
 /// It must not be one statement with what ends the job: whoever enqueues into the group has its head locked, so ending the head waits for
 /// them, and only a statement that begins after that wait sees what they enqueued.
@@ -26,7 +26,7 @@ pub const PROMOTE: &str = "UPDATE jobs SET is_head = true, run_at = greatest(job
        SELECT id FROM jobs AS waiting WHERE waiting.event_id = over.event_id AND waiting.group_key = over.group_key \
          AND waiting.state = 'CREATED' AND NOT waiting.is_head AND waiting.number > over.number \
        ORDER BY waiting.event_id, waiting.group_key, waiting.number LIMIT 1) AS next \
-     WHERE jobs.event_id = over.event_id AND jobs.id = next.id";
+     WHERE jobs.event_id = over.event_id AND jobs.id = next.id RETURNING jobs.lane";
 
 /// Puts a job back that failed, fenced: `$1` event, `$2` id, `$3` the lease, `$4` when to try again, `$5` what went wrong.
 pub const RETRY: &str = "UPDATE jobs SET state = 'CREATED', lease = NULL, lease_until = NULL, run_at = $4, error = $5 \

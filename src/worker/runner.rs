@@ -5,7 +5,7 @@
 //! hangs leaves the others theirs.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -58,6 +58,8 @@ struct Lanes {
 struct Lane {
     at_work: usize,
     is_ready: bool,
+    /// How often it was said to be ready. Who finds nothing in it believes that only if nobody has said so since.
+    told: u64,
     after: Option<DateTime<Utc>>,
 }
 
@@ -86,14 +88,24 @@ impl<'a> Runner<'a> {
             for _ in 0..threads {
                 scope.spawn(|| {
                     while !ended.load(Ordering::Relaxed) {
-                        match self.next_lane() {
-                            Some(lane) => self.serve(&lane),
-                            None => self.look_around(),
-                        }
+                        self.go_around();
                     }
                 });
             }
         });
+    }
+
+    /// One turn of a thread. The poll comes first: what others write must be found, and dead leases taken back, also while a lane here is
+    /// never empty.
+    fn go_around(&self) {
+        let wait = self.until_poll();
+        if wait.is_zero() {
+            return self.ask();
+        }
+        match self.next_lane() {
+            Some((lane, told)) => self.serve(&lane, told),
+            None => self.wake().wait(wait).iter().for_each(|lane| self.set_ready(lane)),
+        }
     }
 
     fn make_lanes_known(&self, ended: &AtomicBool) {
@@ -122,8 +134,8 @@ impl<'a> Runner<'a> {
         self.handlers.get(kind).map_or(UNKNOWN, |handler| handler.retry())
     }
 
-    /// A lane that may have something to do and may take one more thread, which it then has.
-    fn next_lane(&self) -> Option<String> {
+    /// A lane that may have something to do and may take one more thread, which it then has; and how often it was said to be ready.
+    fn next_lane(&self) -> Option<(String, u64)> {
         let mut lanes = lock(&self.lanes);
         for _ in 0..lanes.ready.len() {
             let name = lanes.ready.pop_front()?;
@@ -132,8 +144,9 @@ impl<'a> Runner<'a> {
             if lane.at_work < threads_max {
                 lane.at_work += 1;
                 // Others may help as long as it has more.
+                let told = lane.told;
                 lanes.ready.push_back(name.clone());
-                return Some(name);
+                return Some((name, told));
             }
             lanes.ready.push_back(name);
         }
@@ -141,8 +154,11 @@ impl<'a> Runner<'a> {
     }
 
     /// Takes jobs of a lane and works them.
-    fn serve(&self, lane: &str) {
-        let Some(handler) = self.handler(lane) else { return self.leave(lane, true, None) };
+    fn serve(&self, lane: &str, told: u64) {
+        let Some(handler) = self.handler(lane) else {
+            self.set_idle(lane, told);
+            return self.leave(lane, None);
+        };
         let after = lock(&self.lanes).known.get(lane).and_then(|lane| lane.after);
         let ask = Ask {
             lane,
@@ -153,51 +169,64 @@ impl<'a> Runner<'a> {
         };
         match self.app.db.run_here(|conn| queue::claim(conn, self.app.clock.now(), &ask)) {
             Ok(Some(lease)) => {
-                let is_all = lease.jobs.len() < ask.count;
                 let last = lease.jobs.last().map(|job| job.run_at - TimeDelta::seconds(MARK_SLACK_SECS));
-                if is_all {
-                    self.set_ready(lane, false);
+                if lease.jobs.len() < ask.count {
+                    self.set_idle(lane, told);
+                } else {
+                    self.call_help(lane, handler);
                 }
-                self.work(handler, &lease);
-                self.leave(lane, is_all, last);
+                self.work(handler, lane, &lease);
+                self.leave(lane, last);
             }
-            Ok(None) => self.leave(lane, true, None),
+            Ok(None) => {
+                self.set_idle(lane, told);
+                self.leave(lane, None);
+            }
             Err(error) => {
-                self.leave(lane, true, None);
+                self.set_idle(lane, told);
+                self.leave(lane, None);
                 self.pause_after(&error);
             }
         }
     }
 
     /// Gives a thread's place in a lane back.
-    fn leave(&self, lane: &str, is_all: bool, after: Option<DateTime<Utc>>) {
-        let mut lanes = lock(&self.lanes);
-        if let Some(known) = lanes.known.get_mut(lane) {
+    fn leave(&self, lane: &str, after: Option<DateTime<Utc>>) {
+        if let Some(known) = lock(&self.lanes).known.get_mut(lane) {
             known.at_work = known.at_work.saturating_sub(1);
             known.after = known.after.max(after);
         }
-        drop(lanes);
-        if is_all && after.is_none() {
-            self.set_ready(lane, false);
+    }
+
+    /// Somebody says that a lane has something to do.
+    fn set_ready(&self, name: &str) {
+        let mut lanes = lock(&self.lanes);
+        let lane = lanes.known.entry(name.to_owned()).or_default();
+        lane.told += 1;
+        if !std::mem::replace(&mut lane.is_ready, true) {
+            lanes.ready.push_back(name.to_owned());
         }
     }
 
-    fn set_ready(&self, name: &str, is_ready: bool) {
+    /// A claim found no more in a lane, which was begun when it had been said to be ready so often. What was written since, it may have missed.
+    fn set_idle(&self, name: &str, told: u64) {
         let mut lanes = lock(&self.lanes);
-        let lane = lanes.known.entry(name.to_owned()).or_default();
-        if lane.is_ready == is_ready {
-            return;
-        }
-        lane.is_ready = is_ready;
-        if is_ready {
-            lanes.ready.push_back(name.to_owned());
-        } else {
+        if let Some(lane) = lanes.known.get_mut(name).filter(|lane| lane.told == told && lane.is_ready) {
+            lane.is_ready = false;
             lanes.ready.retain(|ready| ready != name);
         }
     }
 
+    /// A lane has more than one thread takes at once: those who wait need not wait for the next poll.
+    fn call_help(&self, lane: &str, handler: &dyn Handler) {
+        let has_room = lock(&self.lanes).known.get(lane).is_some_and(|lane| lane.at_work < handler.threads_max());
+        if has_room {
+            self.wake().nudge();
+        }
+    }
+
     /// Works each job, and ends them: those that went well together, the others one by one.
-    fn work(&self, handler: &dyn Handler, lease: &Lease) {
+    fn work(&self, handler: &dyn Handler, lane: &str, lease: &Lease) {
         let mut done: Vec<(&Claimed, Vec<NewJob>)> = Vec::with_capacity(lease.jobs.len());
         for job in &lease.jobs {
             // A panic is a fault of ours, which is tried again like a fault of somebody else's.
@@ -205,29 +234,35 @@ impl<'a> Runner<'a> {
                 .unwrap_or_else(|_| Err(Trouble::Passing("the consumer panicked".to_owned())));
             match outcome {
                 Ok(next) => done.push((job, next)),
-                Err(trouble) => self.fail(lease, job, &trouble),
+                Err(trouble) => self.fail(lane, lease, job, &trouble),
             }
         }
         if done.is_empty() {
             return;
         }
         match self.app.db.run_here(|conn| queue::complete(conn, self.app.clock.now(), lease.token, &done)) {
-            Ok(ours) if ours.len() < done.len() => {
-                tracing::warn!(
-                    jobs = done.len() - ours.len(),
-                    lane = handler.kind(),
-                    "jobs took longer than their lease, and were taken by others"
-                );
+            Ok(completed) => {
+                let lost = done.len() - completed.jobs.len();
+                if lost > 0 {
+                    tracing::warn!(jobs = lost, lane, "jobs took longer than their lease, and were taken by others");
+                }
+                completed.lanes.iter().for_each(|ready| self.go_on(lane, ready));
             }
-            Ok(_) => {}
             // They are worked once more when the lease has run out.
-            Err(error) => tracing::warn!(%error, jobs = done.len(), kind = handler.kind(), "jobs that are done could not be completed"),
+            Err(error) => tracing::warn!(%error, jobs = done.len(), lane, "jobs that are done could not be completed"),
         }
-        let lanes: HashSet<&String> = done.iter().flat_map(|(_, next)| next).map(|job| &job.lane).collect();
-        lanes.into_iter().for_each(|lane| self.wake().wake(lane));
     }
 
-    fn fail(&self, lease: &Lease, job: &Claimed, trouble: &Trouble) {
+    /// A lane has something to do by what this thread did in `lane`: the same one it serves next itself, another may need another thread.
+    fn go_on(&self, lane: &str, ready: &str) {
+        if ready == lane {
+            self.set_ready(ready);
+        } else {
+            self.wake().wake(ready);
+        }
+    }
+
+    fn fail(&self, lane: &str, lease: &Lease, job: &Claimed, trouble: &Trouble) {
         let (now, retry) = (self.app.clock.now(), self.retry_of(&job.kind));
         let fate = match trouble {
             Trouble::Passing(_) if job.attempt < retry.attempts_max => Fate::Retry(now + retry.pause(job.attempt, rand::random())),
@@ -243,26 +278,24 @@ impl<'a> Runner<'a> {
         if let Err(error) = self.app.db.run_here(|conn| queue::fail(conn, now, lease.token, job, &why, fate)) {
             tracing::warn!(%error, job = %job.id, "the failure of a job could not be noted");
         }
+        if fate == Fate::GiveUp {
+            // Its group goes on.
+            self.set_ready(lane);
+        }
     }
 
-    /// Nothing is known to be ready: asks the database if it is time, and waits otherwise.
-    fn look_around(&self) {
-        let wait = {
-            let mut poll = lock(&self.poll);
-            let wait = poll.next.saturating_duration_since(Instant::now());
-            if wait.is_zero() {
-                poll.next = Instant::now() + POLL + POLL.mul_f64(rand::random());
-                if poll.marks_from.elapsed() > MARKS_FORGOTTEN {
-                    poll.marks_from = Instant::now();
-                    lock(&self.lanes).known.values_mut().for_each(|lane| lane.after = None);
-                }
-            }
-            wait
-        };
+    /// How long until the database is to be asked again. If that is now, it is for this thread to ask, and the others wait for the next time.
+    fn until_poll(&self) -> Duration {
+        let mut poll = lock(&self.poll);
+        let wait = poll.next.saturating_duration_since(Instant::now());
         if wait.is_zero() {
-            return self.ask();
+            poll.next = Instant::now() + POLL + POLL.mul_f64(rand::random());
+            if poll.marks_from.elapsed() > MARKS_FORGOTTEN {
+                poll.marks_from = Instant::now();
+                lock(&self.lanes).known.values_mut().for_each(|lane| lane.after = None);
+            }
         }
-        self.wake().wait(wait).iter().for_each(|lane| self.set_ready(lane, true));
+        wait
     }
 
     /// Asks the database which lanes have something to do, and does what is done about as often.
@@ -275,7 +308,7 @@ impl<'a> Runner<'a> {
             queue::ready(conn, now, &after)
         });
         match asked {
-            Ok(ready) => ready.iter().filter(|lane| self.handler(lane).is_some()).for_each(|lane| self.set_ready(lane, true)),
+            Ok(ready) => ready.iter().filter(|lane| self.handler(lane).is_some()).for_each(|lane| self.set_ready(lane)),
             Err(error) => self.pause_after(&error),
         }
     }
