@@ -28,8 +28,11 @@ use crate::{
 pub const LEASE_SECS: i64 = 120;
 /// Pause between two polls; a random part of as much again is added, so that many processes do not poll together.
 const POLL: Duration = Duration::from_millis(600);
-/// Claims of a lane begin so long before the last job that they found: a transaction that took so long to commit is still found.
-const MARK_SLACK_SECS: i64 = 10;
+/// Claims of a lane begin so long before the last job that they found: a transaction that took so long to commit is still found at once. While
+/// an old snapshot is open a claim walks over every job that was due since then and is done, so this is short.
+const MARK_SLACK: TimeDelta = TimeDelta::milliseconds(100);
+/// A poll begins so long before, and so does the claim that follows it: what was committed later than that is found about a second late.
+const LOOK_BACK: TimeDelta = TimeDelta::seconds(10);
 /// So often claims begin at the very first job again, for whatever was committed later than that.
 const MARKS_FORGOTTEN: Duration = Duration::from_secs(30);
 /// Done jobs are remembered so long.
@@ -60,7 +63,23 @@ struct Lane {
     is_ready: bool,
     /// How often it was said to be ready. Who finds nothing in it believes that only if nobody has said so since.
     told: u64,
-    after: Option<DateTime<Utc>>,
+    /// What was due before is done, as far as this process knows.
+    mark: Option<DateTime<Utc>>,
+    /// The next claim is to find what the poll has found.
+    looks_back: bool,
+}
+
+impl Lane {
+    /// Where the next claim begins.
+    fn claim_from(&mut self) -> Option<DateTime<Utc>> {
+        let looks_back = std::mem::take(&mut self.looks_back);
+        if looks_back { self.poll_from() } else { self.mark }
+    }
+
+    /// Where a poll begins.
+    fn poll_from(&self) -> Option<DateTime<Utc>> {
+        self.mark.map(|mark| mark - LOOK_BACK)
+    }
 }
 
 /// When to ask the database again.
@@ -159,24 +178,23 @@ impl<'a> Runner<'a> {
             self.set_idle(lane, told);
             return self.leave(lane, None);
         };
-        let after = lock(&self.lanes).known.get(lane).and_then(|lane| lane.after);
         let ask = Ask {
             lane,
-            after: after.unwrap_or(DateTime::UNIX_EPOCH),
+            after: lock(&self.lanes).known.get_mut(lane).and_then(Lane::claim_from).unwrap_or(DateTime::UNIX_EPOCH),
             count: handler.batch_max(),
             node: &self.node,
             time: TimeDelta::seconds(LEASE_SECS),
         };
         match self.app.db.run_here(|conn| queue::claim(conn, self.app.clock.now(), &ask)) {
             Ok(Some(lease)) => {
-                let last = lease.jobs.last().map(|job| job.run_at - TimeDelta::seconds(MARK_SLACK_SECS));
+                let mark = lease.jobs.last().map(|job| job.run_at - MARK_SLACK);
                 if lease.jobs.len() < ask.count {
                     self.set_idle(lane, told);
                 } else {
                     self.call_help(lane, handler);
                 }
                 self.work(handler, lane, &lease);
-                self.leave(lane, last);
+                self.leave(lane, mark);
             }
             Ok(None) => {
                 self.set_idle(lane, told);
@@ -191,10 +209,10 @@ impl<'a> Runner<'a> {
     }
 
     /// Gives a thread's place in a lane back.
-    fn leave(&self, lane: &str, after: Option<DateTime<Utc>>) {
+    fn leave(&self, lane: &str, mark: Option<DateTime<Utc>>) {
         if let Some(known) = lock(&self.lanes).known.get_mut(lane) {
             known.at_work = known.at_work.saturating_sub(1);
-            known.after = known.after.max(after);
+            known.mark = known.mark.max(mark);
         }
     }
 
@@ -292,7 +310,7 @@ impl<'a> Runner<'a> {
             poll.next = Instant::now() + POLL + POLL.mul_f64(rand::random());
             if poll.marks_from.elapsed() > MARKS_FORGOTTEN {
                 poll.marks_from = Instant::now();
-                lock(&self.lanes).known.values_mut().for_each(|lane| lane.after = None);
+                lock(&self.lanes).known.values_mut().for_each(|lane| lane.mark = None);
             }
         }
         wait
@@ -301,14 +319,17 @@ impl<'a> Runner<'a> {
     /// Asks the database which lanes have something to do, and does what is done about as often.
     fn ask(&self) {
         let now = self.app.clock.now();
-        let after = lock(&self.lanes).known.iter().filter_map(|(name, lane)| Some((name.clone(), lane.after?))).collect::<Vec<_>>();
+        let after = lock(&self.lanes).known.iter().filter_map(|(name, lane)| Some((name.clone(), lane.poll_from()?))).collect::<Vec<_>>();
         let asked = self.app.db.run_here(|conn| {
             queue::take_back(conn, now, |kind| self.retry_of(kind))?;
             queue::prune(conn, now - TimeDelta::days(REMEMBERED_DAYS))?;
             queue::ready(conn, now, &after)
         });
         match asked {
-            Ok(ready) => ready.iter().filter(|lane| self.handler(lane).is_some()).for_each(|lane| self.set_ready(lane)),
+            Ok(ready) => ready.iter().filter(|lane| self.handler(lane).is_some()).for_each(|lane| {
+                lock(&self.lanes).known.entry(lane.clone()).or_default().looks_back = true;
+                self.set_ready(lane);
+            }),
             Err(error) => self.pause_after(&error),
         }
     }
