@@ -44,6 +44,15 @@ pub const READY: &str = "SELECT known.name FROM job_lanes AS known LEFT JOIN unn
 /// The head of a group, locked: `$1` event, `$2` group. Whoever ends it waits, and then sees what was enqueued behind it.
 pub const HEAD: &str = "SELECT number FROM jobs WHERE event_id = $1 AND group_key = $2 AND is_head FOR UPDATE";
 
+/// The last number that waits in a group, whose head is locked: `$1` event, `$2` group.
+pub const LAST: &str = "SELECT number FROM jobs WHERE event_id = $1 AND group_key = $2 AND state = 'CREATED' AND NOT is_head \
+     ORDER BY event_id DESC, group_key DESC, number DESC LIMIT 1";
+
 /// Finds jobs whose lease has run out, and locks them: `$1` now, `$2` how many. [`RETRY`] or [`GIVE_UP`] follows, with the lease that ran out.
 pub const OVERDUE: &str = "SELECT event_id, id, lease, attempts, kind FROM jobs \
      WHERE state = 'WORKING' AND lease_until <= $1 ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED";
+
+/// Forgets jobs that were done before `$1`, at most `$2`. By the places of the rows, which nobody moves while they are locked: joined by their
+/// keys, a thousand rows look like so many to the planner that it reads the whole table to find them.
+pub const PRUNE: &str = "DELETE FROM jobs WHERE ctid = ANY (ARRAY (SELECT ctid FROM jobs WHERE state = 'DONE' AND finished_at < $1 \
+       ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
