@@ -26,6 +26,7 @@ use crate::{
     bench::{
         claim::{self, ClaimArgs, ClaimError},
         onsale::{self, OnsaleArgs, OnsaleError},
+        queue::{self, QueueArgs, QueueError},
     },
     clock::Clock,
     config::{DatabaseArgs, ServeArgs, WorkArgs, sweep_pause},
@@ -119,6 +120,8 @@ enum BenchCommand {
     Claim(ClaimArgs),
     /// Put a fresh event on sale at a running server, and compare every answer with the database; exits 1 if one does not agree
     Onsale(OnsaleArgs),
+    /// Work empty jobs in whatever the job queue may find itself in, in a scratch database; exits 1 if any was done twice or out of order
+    Queue(QueueArgs),
 }
 
 /// Why a command failed, in words for whoever typed it.
@@ -138,6 +141,8 @@ enum Failure {
     Claim(#[from] ClaimError),
     #[error(transparent)]
     Onsale(#[from] OnsaleError),
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     #[error("cannot listen on {0}: {1}")]
     Listen(std::net::SocketAddr, io::Error),
     #[error("cannot read {0}: {1}")]
@@ -195,6 +200,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Audit => audit(&cli.database),
         Command::Bench(BenchCommand::Claim(args)) => bench_claim(&cli.database, args),
         Command::Bench(BenchCommand::Onsale(args)) => bench_onsale(&cli.database, args),
+        Command::Bench(BenchCommand::Queue(args)) => bench_queue(&cli.database, args),
         Command::Database => database(&cli.database),
     }
 }
@@ -500,15 +506,26 @@ fn audit(database: &DatabaseArgs) -> Result<(), Failure> {
     })
 }
 
-fn bench_claim(database: &DatabaseArgs, args: &ClaimArgs) -> Result<(), Failure> {
+/// Measures beside a database, which is left as it is, and gives the private one back afterwards.
+fn beside<T>(database: &DatabaseArgs, measure: impl FnOnce(&mut PgConnection, &str) -> Result<T, Failure>) -> Result<T, Failure> {
     let (url, local) = open(database)?;
     let db = Db::new(DatabaseSettings::at(&url));
     let patience = Duration::from_secs(database.database_wait_secs);
-    let compared = connect(&db, Some(patience), &AtomicBool::new(false)).and_then(|mut admin| Ok(claim::run(&mut admin, &url, args)?));
+    let measured = connect(&db, Some(patience), &AtomicBool::new(false)).and_then(|mut admin| measure(&mut admin, &url));
     if let Some(local) = local {
         local.close()?;
     }
-    let comparison = compared?;
+    measured
+}
+
+fn bench_queue(database: &DatabaseArgs, args: &QueueArgs) -> Result<(), Failure> {
+    let measurement = beside(database, |admin, url| Ok(queue::run(admin, url, args)?))?;
+    say(if args.json { measurement.to_json()? } else { measurement.to_text() })?;
+    if measurement.is_right() { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn bench_claim(database: &DatabaseArgs, args: &ClaimArgs) -> Result<(), Failure> {
+    let comparison = beside(database, |admin, url| Ok(claim::run(admin, url, args)?))?;
     say(if args.json { comparison.to_json()? } else { comparison.to_text() })?;
     if comparison.is_right() { Ok(()) } else { Err(Failure::Told) }
 }

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cli → web, worker, bench → orders → inventory → events
+//!             bench → worker
 //!                    accounts, every feature → queue → db → config, ids, money, clock
 //! ```
 //!
@@ -23,7 +24,7 @@
 //! | [`accounts`] | admins and their sessions, partners and their keys |
 //! | [`worker`] | the periodic tasks of a server |
 //! | [`web`] | every URL, the pages, the JSON API |
-//! | [`bench`](mod@bench) | the claim comparison and the on-sale simulation |
+//! | [`bench`](mod@bench) | the claim comparison, the on-sale simulation, the speed of the job queue |
 
 pub mod accounts;
 pub mod app;

@@ -1,7 +1,13 @@
 //! Measurements that anyone can repeat: `boxoffice bench`.
 
 pub mod claim;
+mod halt;
 pub mod onsale;
+pub mod queue;
+mod scratch;
+
+pub use halt::Interrupted;
+pub use scratch::{ScratchError, Server};
 
 use std::time::Duration;
 
@@ -11,6 +17,16 @@ use crate::money::grouped;
 pub(crate) fn percentile(sorted: &[Duration], per_mille: usize) -> Duration {
     let rank = sorted.len().saturating_mul(per_mille).div_ceil(1_000).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
+}
+
+/// Three places are as many as the clock is good for.
+pub(crate) fn rounded(number: f64) -> f64 {
+    (number * 1_000.0).round() / 1_000.0
+}
+
+/// A count as a number to calculate with. A run has far fewer of anything than 32 bits count.
+pub(crate) fn count(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// A number for people: `1234567.5` as `1,234,567.5`.

@@ -196,21 +196,30 @@ pub fn claim(conn: &mut PgConnection, now: DateTime<Utc>, ask: &Ask<'_>) -> Resu
     })
 }
 
-/// Completes jobs of a lease, each with what is to be done next, and returns those that were still the caller's. Of one that is not, nothing is
-/// written: its lease ran out, and another consumer has it or had it.
+/// What came of a completion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completed {
+    /// The jobs that were still the caller's. Of one that was not, nothing is written: its lease ran out, and another consumer has it or had it.
+    pub jobs: Vec<JobId>,
+    /// The lanes that have something to do by this: the next jobs of the groups, and what was to be done next.
+    pub lanes: HashSet<String>,
+}
+
+/// Completes jobs of a lease, each with what is to be done next.
 ///
 /// # Errors
 /// The database's.
-pub fn complete(conn: &mut PgConnection, now: DateTime<Utc>, lease: Uuid, done: &[(&Claimed, Vec<NewJob>)]) -> Result<Vec<JobId>, DbError> {
+pub fn complete(conn: &mut PgConnection, now: DateTime<Utc>, lease: Uuid, done: &[(&Claimed, Vec<NewJob>)]) -> Result<Completed, DbError> {
     transaction(conn, |conn| {
         let jobs: Vec<&Claimed> = done.iter().map(|(job, _)| *job).collect();
         queries::lock_heads(conn, &jobs)?;
         let over = queries::complete(conn, now, lease, &jobs)?;
-        queries::promote(conn, now, &over)?;
-        let ours: Vec<JobId> = over.into_iter().map(|over| over.id).collect();
-        let next: Vec<NewJob> = done.iter().filter(|(job, _)| ours.contains(&job.id)).flat_map(|(_, next)| next.iter().cloned()).collect();
+        let mut lanes = queries::promote(conn, now, &over)?;
+        let jobs: Vec<JobId> = over.into_iter().map(|over| over.id).collect();
+        let next: Vec<NewJob> = done.iter().filter(|(job, _)| jobs.contains(&job.id)).flat_map(|(_, next)| next.iter().cloned()).collect();
         enqueue(conn, now, &next)?;
-        Ok(ours)
+        lanes.extend(next.into_iter().map(|job| job.lane));
+        Ok(Completed { jobs, lanes })
     })
 }
 

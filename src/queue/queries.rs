@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::{
     Ask, Claimed, Failure, Group, LaneState, Lease, NewJob,
-    statements::{CLAIM, COMPLETE, GIVE_UP, HEAD, LOCK_HEADS, OVERDUE, PROMOTE, READY, RETRY, TAKE},
+    statements::{CLAIM, COMPLETE, GIVE_UP, HEAD, LAST, LOCK_HEADS, OVERDUE, PROMOTE, PRUNE, READY, RETRY, TAKE},
 };
 use crate::{
     db::{
@@ -134,17 +134,29 @@ impl Statement for Head {
     }
 }
 
+struct Last {
+    event: Uuid,
+    group: String,
+}
+
+impl Statement for Last {
+    const SQL: &'static str = LAST;
+    type Row = Integer;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            _ => out.push_bind_param::<Text, _>(&self.group),
+        }
+    }
+}
+
 /// Locks the head of a job's group, and returns the last number that the group has; `None` if there is no head.
 pub(super) fn last_number(conn: &mut PgConnection, job: &NewJob) -> Result<Option<i32>, DbError> {
     let Group::Of(group) = &job.group else { return Ok(None) };
     let head: Option<i32> = Prepared(Head { event: job.event.uuid(), group: group.clone() }).load(conn)?.pop();
     let Some(head) = head else { return Ok(None) };
-    let waiting = jobs::table
-        .filter(jobs::event_id.eq(job.event.uuid()).and(jobs::group_key.eq(group)))
-        .filter(diesel::dsl::sql::<Bool>("state = 'CREATED' AND NOT is_head"))
-        .order((jobs::event_id.desc(), jobs::group_key.desc(), jobs::number.desc()))
-        .select(jobs::number);
-    let waiting: Option<i32> = waiting.first(conn).optional()?;
+    let waiting: Option<i32> = Prepared(Last { event: job.event.uuid(), group: group.clone() }).load(conn)?.pop();
     Ok(Some(waiting.unwrap_or(head).max(head)))
 }
 
@@ -305,7 +317,7 @@ struct Promote {
 
 impl Statement for Promote {
     const SQL: &'static str = PROMOTE;
-    type Row = Untyped;
+    type Row = Text;
 
     fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         match place {
@@ -317,21 +329,21 @@ impl Statement for Promote {
     }
 }
 
-/// Lets the next job of each group be its head.
-pub(super) fn promote(conn: &mut PgConnection, now: DateTime<Utc>, over: &[Over]) -> Result<(), DbError> {
+/// Lets the next job of each group be its head, and returns the lanes that these are in.
+pub(super) fn promote(conn: &mut PgConnection, now: DateTime<Utc>, over: &[Over]) -> Result<HashSet<String>, DbError> {
     // Nothing can wait behind a job alone, whose group nobody else can name.
     let grouped: Vec<&Over> = over.iter().filter(|over| over.group != over.id.to_string()).collect();
     if grouped.is_empty() {
-        return Ok(());
+        return Ok(HashSet::new());
     }
-    Prepared(Promote {
+    let lanes: Vec<String> = Prepared(Promote {
         events: grouped.iter().map(|over| over.event).collect(),
         groups: grouped.iter().map(|over| over.group.clone()).collect(),
         numbers: grouped.iter().map(|over| over.number).collect(),
         now,
     })
-    .execute(conn)?;
-    Ok(())
+    .load(conn)?;
+    Ok(lanes.into_iter().collect())
 }
 
 pub(super) fn retry(
@@ -484,9 +496,6 @@ pub(super) fn revive(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId
         .execute(conn)?;
     Ok(revived > 0)
 }
-
-const PRUNE: &str = "DELETE FROM jobs USING (SELECT event_id, id FROM jobs WHERE state = 'DONE' AND finished_at < $1 \
-       ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS old WHERE jobs.event_id = old.event_id AND jobs.id = old.id";
 
 pub(super) fn prune(conn: &mut PgConnection, before: DateTime<Utc>, count: usize) -> Result<usize, DbError> {
     let count = i64::try_from(count).unwrap_or(i64::MAX);

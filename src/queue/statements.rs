@@ -23,7 +23,7 @@ pub const COMPLETE: &str = "UPDATE jobs SET state = 'DONE', is_head = false, lea
      RETURNING jobs.event_id, jobs.id, jobs.group_key, jobs.number";
 
 /// After a job of a group is over, in the same transaction and a statement of its own: makes the next one the head. `$1` events, `$2` groups,
-/// `$3` numbers of those that are over, `$4` now.
+/// `$3` numbers of those that are over, `$4` now. Returns the lane of each new head.
 ///
 /// It must not be one statement with what ends the job: whoever enqueues into the group has its head locked, so ending the head waits for
 /// them, and only a statement that begins after that wait sees what they enqueued.
@@ -32,7 +32,7 @@ pub const PROMOTE: &str = "UPDATE jobs SET is_head = true, run_at = greatest(job
        SELECT id FROM jobs AS waiting WHERE waiting.event_id = over.event_id AND waiting.group_key = over.group_key \
          AND waiting.state = 'CREATED' AND NOT waiting.is_head AND waiting.number > over.number \
        ORDER BY waiting.event_id, waiting.group_key, waiting.number LIMIT 1) AS next \
-     WHERE jobs.event_id = over.event_id AND jobs.id = next.id";
+     WHERE jobs.event_id = over.event_id AND jobs.id = next.id RETURNING jobs.lane";
 
 /// Puts a job back that failed, fenced: `$1` event, `$2` id, `$3` the lease, `$4` when to try again, `$5` what went wrong.
 pub const RETRY: &str = "UPDATE jobs SET state = 'CREATED', lease = NULL, lease_until = NULL, run_at = $4, error = $5 \
@@ -50,6 +50,15 @@ pub const READY: &str = "SELECT known.name FROM job_lanes AS known LEFT JOIN unn
 /// The head of a group, locked: `$1` event, `$2` group. Whoever ends it waits, and then sees what was enqueued behind it.
 pub const HEAD: &str = "SELECT number FROM jobs WHERE event_id = $1 AND group_key = $2 AND is_head FOR UPDATE";
 
+/// The last number that waits in a group, whose head is locked: `$1` event, `$2` group.
+pub const LAST: &str = "SELECT number FROM jobs WHERE event_id = $1 AND group_key = $2 AND state = 'CREATED' AND NOT is_head \
+     ORDER BY event_id DESC, group_key DESC, number DESC LIMIT 1";
+
 /// Finds jobs whose lease has run out, and locks them: `$1` now, `$2` how many. [`RETRY`] or [`GIVE_UP`] follows, with the lease that ran out.
 pub const OVERDUE: &str = "SELECT event_id, id, lease, attempts, kind FROM jobs \
      WHERE state = 'WORKING' AND lease_until <= $1 ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED";
+
+/// Forgets jobs that were done before `$1`, at most `$2`. By the places of the rows, which nobody moves while they are locked: joined by their
+/// keys, a thousand rows look like so many to the planner that it reads the whole table to find them.
+pub const PRUNE: &str = "DELETE FROM jobs WHERE ctid = ANY (ARRAY (SELECT ctid FROM jobs WHERE state = 'DONE' AND finished_at < $1 \
+       ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED))";

@@ -5,7 +5,7 @@
 //! hangs leaves the others theirs.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -28,8 +28,11 @@ use crate::{
 pub const LEASE_SECS: i64 = 120;
 /// Pause between two polls; a random part of as much again is added, so that many processes do not poll together.
 const POLL: Duration = Duration::from_millis(600);
-/// Claims of a lane begin so long before the last job that they found: a transaction that took so long to commit is still found.
-const MARK_SLACK_SECS: i64 = 10;
+/// Claims of a lane begin so long before the last job that they found: a transaction that took so long to commit is still found at once. While
+/// an old snapshot is open a claim walks over every job that was due since then and is done, so this is short.
+const MARK_SLACK: TimeDelta = TimeDelta::milliseconds(100);
+/// A poll begins so long before, and so does the claim that follows it: what was committed later than that is found about a second late.
+const LOOK_BACK: TimeDelta = TimeDelta::seconds(10);
 /// So often claims begin at the very first job again, for whatever was committed later than that.
 const MARKS_FORGOTTEN: Duration = Duration::from_secs(30);
 /// Done jobs are remembered so long.
@@ -61,7 +64,25 @@ struct Lane {
     /// Its receiver did not answer the last time.
     is_suspect: bool,
     is_ready: bool,
-    after: Option<DateTime<Utc>>,
+    /// How often it was said to be ready. Who finds nothing in it believes that only if nobody has said so since.
+    told: u64,
+    /// What was due before is done, as far as this process knows.
+    mark: Option<DateTime<Utc>>,
+    /// The next claim is to find what the poll has found.
+    looks_back: bool,
+}
+
+impl Lane {
+    /// Where the next claim begins.
+    fn claim_from(&mut self) -> Option<DateTime<Utc>> {
+        let looks_back = std::mem::take(&mut self.looks_back);
+        if looks_back { self.poll_from() } else { self.mark }
+    }
+
+    /// Where a poll begins.
+    fn poll_from(&self) -> Option<DateTime<Utc>> {
+        self.mark.map(|mark| mark - LOOK_BACK)
+    }
 }
 
 /// When to ask the database again.
@@ -89,14 +110,24 @@ impl<'a> Runner<'a> {
             for _ in 0..self.threads {
                 scope.spawn(|| {
                     while !ended.load(Ordering::Relaxed) {
-                        match self.next_lane() {
-                            Some(lane) => self.serve(&lane),
-                            None => self.look_around(),
-                        }
+                        self.go_around();
                     }
                 });
             }
         });
+    }
+
+    /// One turn of a thread. The poll comes first: what others write must be found, and dead leases taken back, also while a lane here is
+    /// never empty.
+    fn go_around(&self) {
+        let wait = self.until_poll();
+        if wait.is_zero() {
+            return self.ask();
+        }
+        match self.next_lane() {
+            Some((lane, told)) => self.serve(&lane, told),
+            None => self.wake().wait(wait).iter().for_each(|lane| self.set_ready(lane)),
+        }
     }
 
     fn make_lanes_known(&self, ended: &AtomicBool) {
@@ -125,16 +156,17 @@ impl<'a> Runner<'a> {
         self.handlers.get(kind).map_or(UNKNOWN, |handler| handler.retry())
     }
 
-    /// A lane that may have something to do and may take one more thread, which it then has.
-    fn next_lane(&self) -> Option<String> {
+    /// A lane that may have something to do and may take one more thread, which it then has; and how often it was said to be ready.
+    fn next_lane(&self) -> Option<(String, u64)> {
         let mut lanes = lock(&self.lanes);
         for _ in 0..lanes.ready.len() {
             let name = lanes.ready.pop_front()?;
             // Others may help as long as it has more.
             lanes.ready.push_back(name.clone());
             if self.may_take_a_thread(&lanes, &name) {
-                lanes.known.entry(name.clone()).or_default().at_work += 1;
-                return Some(name);
+                let lane = lanes.known.entry(name.clone()).or_default();
+                lane.at_work += 1;
+                return Some((name, lane.told));
             }
         }
         None
@@ -154,63 +186,78 @@ impl<'a> Runner<'a> {
     }
 
     /// Takes jobs of a lane and works them.
-    fn serve(&self, lane: &str) {
-        let Some(handler) = self.handler(lane) else { return self.leave(lane, true, None) };
-        let after = lock(&self.lanes).known.get(lane).and_then(|lane| lane.after);
+    fn serve(&self, lane: &str, told: u64) {
+        let Some(handler) = self.handler(lane) else {
+            self.set_idle(lane, told);
+            return self.leave(lane, None);
+        };
         let ask = Ask {
             lane,
-            after: after.unwrap_or(DateTime::UNIX_EPOCH),
+            after: lock(&self.lanes).known.get_mut(lane).and_then(Lane::claim_from).unwrap_or(DateTime::UNIX_EPOCH),
             count: handler.batch_max(),
             node: &self.node,
             time: TimeDelta::seconds(LEASE_SECS),
         };
         match self.app.db.run_here(|conn| queue::claim(conn, self.app.clock.now(), &ask)) {
             Ok(Some(lease)) => {
-                let is_all = lease.jobs.len() < ask.count;
-                let last = lease.jobs.last().map(|job| job.run_at - TimeDelta::seconds(MARK_SLACK_SECS));
-                if is_all {
-                    self.set_ready(lane, false);
+                let mark = lease.jobs.last().map(|job| job.run_at - MARK_SLACK);
+                if lease.jobs.len() < ask.count {
+                    self.set_idle(lane, told);
+                } else {
+                    self.call_help(lane, handler);
                 }
-                self.work(lane, handler, &lease);
-                self.leave(lane, is_all, last);
+                self.work(handler, lane, &lease);
+                self.leave(lane, mark);
             }
-            Ok(None) => self.leave(lane, true, None),
+            Ok(None) => {
+                self.set_idle(lane, told);
+                self.leave(lane, None);
+            }
             Err(error) => {
-                self.leave(lane, true, None);
+                self.set_idle(lane, told);
+                self.leave(lane, None);
                 self.pause_after(&error);
             }
         }
     }
 
     /// Gives a thread's place in a lane back.
-    fn leave(&self, lane: &str, is_all: bool, after: Option<DateTime<Utc>>) {
-        let mut lanes = lock(&self.lanes);
-        if let Some(known) = lanes.known.get_mut(lane) {
+    fn leave(&self, lane: &str, mark: Option<DateTime<Utc>>) {
+        if let Some(known) = lock(&self.lanes).known.get_mut(lane) {
             known.at_work = known.at_work.saturating_sub(1);
-            known.after = known.after.max(after);
-        }
-        drop(lanes);
-        if is_all && after.is_none() {
-            self.set_ready(lane, false);
+            known.mark = known.mark.max(mark);
         }
     }
 
-    fn set_ready(&self, name: &str, is_ready: bool) {
+    /// Somebody says that a lane has something to do.
+    fn set_ready(&self, name: &str) {
         let mut lanes = lock(&self.lanes);
         let lane = lanes.known.entry(name.to_owned()).or_default();
-        if lane.is_ready == is_ready {
-            return;
-        }
-        lane.is_ready = is_ready;
-        if is_ready {
+        lane.told += 1;
+        if !std::mem::replace(&mut lane.is_ready, true) {
             lanes.ready.push_back(name.to_owned());
-        } else {
+        }
+    }
+
+    /// A claim found no more in a lane, which was begun when it had been said to be ready so often. What was written since, it may have missed.
+    fn set_idle(&self, name: &str, told: u64) {
+        let mut lanes = lock(&self.lanes);
+        if let Some(lane) = lanes.known.get_mut(name).filter(|lane| lane.told == told && lane.is_ready) {
+            lane.is_ready = false;
             lanes.ready.retain(|ready| ready != name);
         }
     }
 
+    /// A lane has more than one thread takes at once: those who wait need not wait for the next poll.
+    fn call_help(&self, lane: &str, handler: &dyn Handler) {
+        let has_room = lock(&self.lanes).known.get(lane).is_some_and(|lane| lane.at_work < handler.threads_max());
+        if has_room {
+            self.wake().nudge();
+        }
+    }
+
     /// Works each job, and ends them: those that went well together, the others one by one.
-    fn work(&self, lane: &str, handler: &dyn Handler, lease: &Lease) {
+    fn work(&self, handler: &dyn Handler, lane: &str, lease: &Lease) {
         let mut done: Vec<(&Claimed, Vec<NewJob>)> = Vec::with_capacity(lease.jobs.len());
         for job in &lease.jobs {
             // A panic is a fault of ours, which is tried again like a fault of somebody else's.
@@ -226,15 +273,25 @@ impl<'a> Runner<'a> {
         }
         self.set_suspect(lane, false);
         match self.app.db.run_here(|conn| queue::complete(conn, self.app.clock.now(), lease.token, &done)) {
-            Ok(ours) if ours.len() < done.len() => {
-                tracing::warn!(jobs = done.len() - ours.len(), lane, "jobs took longer than their lease, and were taken by others");
+            Ok(completed) => {
+                let lost = done.len() - completed.jobs.len();
+                if lost > 0 {
+                    tracing::warn!(jobs = lost, lane, "jobs took longer than their lease, and were taken by others");
+                }
+                completed.lanes.iter().for_each(|ready| self.go_on(lane, ready));
             }
-            Ok(_) => {}
             // They are worked once more when the lease has run out.
-            Err(error) => tracing::warn!(%error, jobs = done.len(), kind = handler.kind(), "jobs that are done could not be completed"),
+            Err(error) => tracing::warn!(%error, jobs = done.len(), lane, "jobs that are done could not be completed"),
         }
-        let lanes: HashSet<&String> = done.iter().flat_map(|(_, next)| next).map(|job| &job.lane).collect();
-        lanes.into_iter().for_each(|lane| self.wake().wake(lane));
+    }
+
+    /// A lane has something to do by what this thread did in `lane`: the same one it serves next itself, another may need another thread.
+    fn go_on(&self, lane: &str, ready: &str) {
+        if ready == lane {
+            self.set_ready(ready);
+        } else {
+            self.wake().wake(ready);
+        }
     }
 
     fn set_suspect(&self, lane: &str, is_suspect: bool) {
@@ -245,7 +302,6 @@ impl<'a> Runner<'a> {
 
     /// Nobody takes jobs of the lane before `until`.
     fn rest(&self, lane: &str, until: DateTime<Utc>) {
-        self.set_ready(lane, false);
         if let Err(error) = self.app.db.run_here(|conn| queue::rest(conn, lane, until)) {
             tracing::warn!(%error, lane, "a lane could not be given a rest");
         }
@@ -261,9 +317,9 @@ impl<'a> Runner<'a> {
         };
         let why = trouble.to_string();
         match fate {
-            Fate::GiveUp => tracing::error!(job = %job.id, kind = job.kind, attempt = job.attempt, why, "a job was given up"),
+            Fate::GiveUp => tracing::warn!(job = %job.id, kind = job.kind, attempt = job.attempt, why, "a job was given up"),
             Fate::Retry(_) => {
-                tracing::info!(job = %job.id, kind = job.kind, attempt = job.attempt, why, "a job failed and will be tried again")
+                tracing::debug!(job = %job.id, kind = job.kind, attempt = job.attempt, why, "a job failed and will be tried again")
             }
         }
         if let Trouble::Receiver { rest, .. } = trouble {
@@ -273,39 +329,40 @@ impl<'a> Runner<'a> {
         if let Err(error) = self.app.db.run_here(|conn| queue::fail(conn, now, lease.token, job, &why, fate)) {
             tracing::warn!(%error, job = %job.id, "the failure of a job could not be noted");
         }
+        if fate == Fate::GiveUp {
+            // Its group goes on.
+            self.set_ready(lane);
+        }
     }
 
-    /// Nothing is known to be ready: asks the database if it is time, and waits otherwise.
-    fn look_around(&self) {
-        let wait = {
-            let mut poll = lock(&self.poll);
-            let wait = poll.next.saturating_duration_since(Instant::now());
-            if wait.is_zero() {
-                poll.next = Instant::now() + POLL + POLL.mul_f64(rand::random());
-                if poll.marks_from.elapsed() > MARKS_FORGOTTEN {
-                    poll.marks_from = Instant::now();
-                    lock(&self.lanes).known.values_mut().for_each(|lane| lane.after = None);
-                }
-            }
-            wait
-        };
+    /// How long until the database is to be asked again. If that is now, it is for this thread to ask, and the others wait for the next time.
+    fn until_poll(&self) -> Duration {
+        let mut poll = lock(&self.poll);
+        let wait = poll.next.saturating_duration_since(Instant::now());
         if wait.is_zero() {
-            return self.ask();
+            poll.next = Instant::now() + POLL + POLL.mul_f64(rand::random());
+            if poll.marks_from.elapsed() > MARKS_FORGOTTEN {
+                poll.marks_from = Instant::now();
+                lock(&self.lanes).known.values_mut().for_each(|lane| lane.mark = None);
+            }
         }
-        self.wake().wait(wait).iter().for_each(|lane| self.set_ready(lane, true));
+        wait
     }
 
     /// Asks the database which lanes have something to do, and does what is done about as often.
     fn ask(&self) {
         let now = self.app.clock.now();
-        let after = lock(&self.lanes).known.iter().filter_map(|(name, lane)| Some((name.clone(), lane.after?))).collect::<Vec<_>>();
+        let after = lock(&self.lanes).known.iter().filter_map(|(name, lane)| Some((name.clone(), lane.poll_from()?))).collect::<Vec<_>>();
         let asked = self.app.db.run_here(|conn| {
             queue::take_back(conn, now, |kind| self.retry_of(kind))?;
             queue::prune(conn, now - TimeDelta::days(REMEMBERED_DAYS))?;
             queue::ready(conn, now, &after)
         });
         match asked {
-            Ok(ready) => ready.iter().filter(|lane| self.handler(lane).is_some()).for_each(|lane| self.set_ready(lane, true)),
+            Ok(ready) => ready.iter().filter(|lane| self.handler(lane).is_some()).for_each(|lane| {
+                lock(&self.lanes).known.entry(lane.clone()).or_default().looks_back = true;
+                self.set_ready(lane);
+            }),
             Err(error) => self.pause_after(&error),
         }
     }
@@ -319,7 +376,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The kind of a lane's jobs.
+/// The kind of a lane's jobs: lanes for one receiver are called KIND:RECEIVER.
 fn kind_of(lane: &str) -> &str {
     lane.split(':').next().unwrap_or(lane)
 }

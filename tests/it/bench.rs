@@ -1,4 +1,5 @@
-//! `boxoffice bench claim`: that it compares all ways, finds nothing wrong, and leaves nothing behind. How fast they are is not for tests.
+//! `boxoffice bench claim` and `bench queue`: that they measure all that they should, find nothing wrong, and leave nothing behind. How fast
+//! it all is is not for tests.
 
 use std::process::{Output, Stdio};
 
@@ -32,8 +33,12 @@ fn sessions(conn: &mut PgConnection, pid: u32) -> Option<i64> {
 }
 
 fn claim(url: &str, arguments: &[&str]) -> (u32, Output) {
+    bench("claim", url, arguments)
+}
+
+fn bench(what: &str, url: &str, arguments: &[&str]) -> (u32, Output) {
     let child = Process::command()
-        .args(["bench", "claim", "--database-url", url])
+        .args(["bench", what, "--database-url", url])
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -102,6 +107,36 @@ fn a_role_that_may_not_create_databases_is_told_how() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains(&format!("ALTER ROLE \"{role}\" CREATEDB")), "{told}");
+}
+
+#[test]
+fn every_job_is_done_once_and_in_order_whatever_else_is_in_the_queue() {
+    let database = Database::empty();
+    let arguments = ["--jobs", "300", "--ahead", "2000", "--finished", "500", "--rounds", "2", "--batch", "7", "--json"];
+    let (pid, output) = bench("queue", database.url(), &arguments);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(sessions(&mut database.connect(), pid), None, "the scratch database is gone");
+
+    let measurement: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let settings = ["ahead", "finished", "rounds", "batch"].map(|name| measurement[name].as_i64().unwrap());
+    assert_eq!((settings, &measurement["fsync"]), ([2_000, 500, 2, 7], &"on".into()));
+    let rows = measurement["rows"].as_array().unwrap();
+    let jobs: Vec<(&str, i64)> = rows.iter().map(|row| (row["situation"].as_str().unwrap(), row["jobs"].as_i64().unwrap())).collect();
+    let expected = [
+        ("alone", 300),
+        ("small_groups", 300),
+        ("large_group_ahead", 300),
+        ("many_finished", 300),
+        ("old_snapshot", 300),
+        ("one_group", 6),
+    ];
+    assert_eq!(jobs, expected);
+    for row in rows {
+        assert_eq!(row["breaches"], Value::Array(vec![]), "{row}");
+        assert_eq!(row["ratio"].is_null(), row["situation"] == "one_group", "{row}");
+        // The large group goes on beside the small ones, one job at a time.
+        assert!(row["done_beside"].as_i64().unwrap() <= if row["situation"] == "large_group_ahead" { 4_000 } else { 0 }, "{row}");
+    }
 }
 
 /// Every tag is closed in order, and every ampersand begins an entity.

@@ -1,6 +1,6 @@
 //! The comparison as a chart: one SVG file without anything from elsewhere, in light and dark.
 
-use super::{Comparison, Row, Setting, Way, of_clients, thousands};
+use super::{Comparison, Row, Server, Setting, Way, of_clients, thousands};
 use crate::bench::escaped;
 
 /// Width of the picture.
@@ -85,7 +85,7 @@ fn heading(setting: &Setting) -> String {
 }
 
 fn footer(comparison: &Comparison, bottom: f64) -> String {
-    let Setting { postgresql, fsync, synchronous_commit, cores, .. } = &comparison.setting;
+    let Server { postgresql, fsync, synchronous_commit, cores } = &comparison.setting.server;
     let on =
         format!("boxoffice bench claim · PostgreSQL {postgresql}, fsync {fsync}, synchronous_commit {synchronous_commit} · {cores} cores");
     let right =

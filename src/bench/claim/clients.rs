@@ -9,8 +9,8 @@ use std::{
 use futures_util::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{ClaimError, Way, halt::Halt};
-use crate::db::Db;
+use super::{ClaimError, Way};
+use crate::{bench::halt::Halt, db::Db};
 
 /// Most attempts at one purchase.
 const ATTEMPTS_MAX: u32 = 100_000;

@@ -8,9 +8,7 @@ mod chart;
 mod check;
 mod clients;
 mod desk;
-mod halt;
 mod plain;
-mod scratch;
 mod table;
 mod way;
 
@@ -22,11 +20,17 @@ use std::{
 };
 
 use clap::Args;
-use diesel::{PgConnection, QueryableByName, RunQueryDsl, connection::SimpleConnection, sql_query, sql_types::Text};
+use diesel::{PgConnection, connection::SimpleConnection};
 use serde::Serialize;
 
 use crate::{
-    bench::{percentile, thousands},
+    bench::{
+        count,
+        halt::{Halt, Interrupted},
+        percentile, rounded,
+        scratch::{Scratch, ScratchError, Server},
+        thousands,
+    },
     clock::Clock,
     db::{DatabaseSettings, Db, DbError, migrate},
     events::EventError,
@@ -34,8 +38,6 @@ use crate::{
     orders::OrderError,
 };
 use clients::Run;
-use halt::Halt;
-use scratch::Scratch;
 pub use way::Way;
 
 /// How many tickets one purchase takes.
@@ -68,18 +70,12 @@ pub struct ClaimArgs {
 /// Why there is no comparison.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// The role has not the right to make the scratch database.
-    #[error(
-        "the comparison runs in a scratch database, and the role {role:?} may not create databases; \
-         `ALTER ROLE \"{role}\" CREATEDB` allows it, and without a database URL a private PostgreSQL is used"
-    )]
-    MayNotCreate {
-        /// The role.
-        role: String,
-    },
+    /// There is no scratch database.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
     /// Somebody ended it.
-    #[error("interrupted, so there is no comparison")]
-    Interrupted,
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
     /// More numbers of clients than anyone reads.
     #[error("--clients takes at most {CLIENT_COUNTS_MAX} numbers")]
     TooManyCounts,
@@ -131,14 +127,9 @@ pub struct Comparison {
 /// What every row of a comparison has in common.
 #[derive(Clone, Debug, Serialize)]
 pub struct Setting {
-    /// Version of PostgreSQL.
-    pub postgresql: String,
-    /// PostgreSQL's `fsync`.
-    pub fsync: String,
-    /// PostgreSQL's `synchronous_commit`.
-    pub synchronous_commit: String,
-    /// Cores of the machine that the clients run on.
-    pub cores: usize,
+    /// The server that sold.
+    #[serde(flatten)]
+    pub server: Server,
     /// Time of each row, in seconds.
     pub secs: u64,
     /// Tickets before each row.
@@ -254,7 +245,8 @@ fn compare(db: &Db, args: &ClaimArgs, halt: &Halt) -> Result<Comparison, ClaimEr
     migrate::run(&mut conn)?;
     db.set_prepared();
     desk::open_event(&mut conn, Clock::system().now())?;
-    let setting = setting(&mut conn, args)?;
+    let setting =
+        Setting { server: Server::of(&mut conn)?, secs: args.secs, tickets: args.tickets, tickets_per_purchase: TICKETS_PER_PURCHASE };
     let checkpoints = conn.batch_execute("CHECKPOINT").is_ok();
     if !checkpoints {
         tracing::warn!("this role may not CHECKPOINT: one that falls into a run slows it");
@@ -314,48 +306,11 @@ fn measure(conn: &mut PgConnection, run: &Run<'_>) -> Result<Row, ClaimError> {
     })
 }
 
-/// Three places are as many as the clock is good for.
-fn rounded(number: f64) -> f64 {
-    (number * 1_000.0).round() / 1_000.0
-}
-
-/// A count as a number to calculate with. A run has far fewer purchases than 32 bits count.
-fn count(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
-}
-
 fn distinct(counts: &[u16]) -> Vec<u16> {
     let mut distinct = counts.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
     distinct
-}
-
-#[derive(QueryableByName)]
-struct ServerRow {
-    #[diesel(sql_type = Text)]
-    version: String,
-    #[diesel(sql_type = Text)]
-    fsync: String,
-    #[diesel(sql_type = Text)]
-    synchronous_commit: String,
-}
-
-const SERVER: &str = "SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync, \
-     current_setting('synchronous_commit') AS synchronous_commit";
-
-fn setting(conn: &mut PgConnection, args: &ClaimArgs) -> Result<Setting, ClaimError> {
-    let server: ServerRow = sql_query(SERVER).get_result(conn)?;
-    Ok(Setting {
-        // Without the packager's name: `15.14 (Debian 15.14-0+deb12u1)`.
-        postgresql: server.version.split(' ').next().unwrap_or_default().to_owned(),
-        fsync: server.fsync,
-        synchronous_commit: server.synchronous_commit,
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
-        secs: args.secs,
-        tickets: args.tickets,
-        tickets_per_purchase: TICKETS_PER_PURCHASE,
-    })
 }
 
 /// Tells on the error output how far the comparison is. That nobody reads it does not end the comparison.

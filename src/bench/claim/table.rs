@@ -41,12 +41,13 @@ pub(super) fn draw(comparison: &Comparison) -> String {
 }
 
 fn heading(setting: &Setting) -> String {
-    let Setting { postgresql, fsync, synchronous_commit, cores, secs, tickets, tickets_per_purchase } = setting;
+    let Setting { server, secs, tickets, tickets_per_purchase } = setting;
     let tickets = thousands(&tickets.to_string());
     format!(
         "How many purchases a second one PostgreSQL table sells, by the way in which the rows are taken.\n\
          Each purchase takes {tickets_per_purchase} of {tickets} tickets and stores an order. Every row had {secs} s and fresh tables.\n\
-         PostgreSQL {postgresql}, fsync {fsync}, synchronous_commit {synchronous_commit}; {cores} cores here."
+         {}",
+        server.to_text()
     )
 }
 
@@ -82,7 +83,7 @@ fn meaning(comparison: &Comparison) -> String {
     if comparison.rows.iter().any(|row| row.sold_out) {
         sentences.push(format!("A row marked \"{SOLD_OUT}\" ended early; its rate is over the time that it sold."));
     }
-    if comparison.setting.fsync != "on" || comparison.setting.synchronous_commit == "off" {
+    if !comparison.setting.server.is_durable() {
         sentences.push("This server answers before what was sold is on the disk, which flatters every way that commits often.".to_owned());
     }
     sentences.push(rightness(comparison));

@@ -182,13 +182,13 @@ fn end(conn: &mut PgConnection, node: &str, lease: &Lease) {
     }
     let ours = transaction(conn, |conn| {
         let ours = queue::complete(conn, Utc::now(), lease.token, &done)?;
-        for (job, _) in done.iter().filter(|(job, _)| ours.contains(&job.id)) {
+        for (job, _) in done.iter().filter(|(job, _)| ours.jobs.contains(&job.id)) {
             let note = sql_query("INSERT INTO done_log (event_id, id, by) VALUES ($1, $2, $3)");
             note.bind::<SqlUuid, _>(job.event.uuid()).bind::<SqlUuid, _>(job.id.uuid()).bind::<Text, _>(node).execute(conn)?;
         }
         Ok::<_, DbError>(ours)
     });
-    assert_eq!(ours.unwrap().len(), done.len(), "nobody takes from one who lives");
+    assert_eq!(ours.unwrap().jobs.len(), done.len(), "nobody takes from one who lives");
 }
 
 fn count(conn: &mut PgConnection, sql: &str) -> usize {

@@ -1,6 +1,6 @@
 //! Who has a job, and for how long.
 
-use boxoffice::queue::{self, Fate, Retry};
+use boxoffice::queue::{self, Completed, Fate, Retry};
 use chrono::{DateTime, TimeDelta};
 use serde_json::json;
 
@@ -55,10 +55,10 @@ fn what_the_zombie_wanted_done_next_is_not_enqueued() {
     let zombie = claim_at(&mut conn, now(), 1).unwrap();
     queue::take_back(&mut conn, after(60), |_| RETRY).unwrap();
     let next = vec![(&zombie.jobs[0], vec![job(None, json!("next"))])];
-    assert!(queue::complete(&mut conn, after(61), zombie.token, &next).unwrap().is_empty());
+    assert_eq!(queue::complete(&mut conn, after(61), zombie.token, &next).unwrap(), Completed::default());
     let other = claim_at(&mut conn, after(61), 10).unwrap();
     let next = vec![(&other.jobs[0], vec![job(None, json!("next"))])];
-    assert_eq!(queue::complete(&mut conn, after(61), other.token, &next).unwrap().len(), 1);
+    assert_eq!(queue::complete(&mut conn, after(61), other.token, &next).unwrap().jobs.len(), 1);
     assert_eq!(super::told(&claim_at(&mut conn, after(61), 10).unwrap().jobs), [json!("next")]);
 }
 
@@ -116,7 +116,7 @@ fn what_was_done_long_ago_is_forgotten_and_what_failed_is_not() {
     let lease = claim_at(&mut conn, now(), 2).unwrap();
     assert!(queue::fail(&mut conn, now(), lease.token, &lease.jobs[1], "never", Fate::GiveUp).unwrap());
     let done = vec![(&lease.jobs[0], Vec::new())];
-    assert_eq!(queue::complete(&mut conn, now(), lease.token, &done).unwrap().len(), 1);
+    assert_eq!(queue::complete(&mut conn, now(), lease.token, &done).unwrap().jobs.len(), 1);
     assert_eq!(queue::prune(&mut conn, now()).unwrap(), 0);
     assert_eq!(queue::prune(&mut conn, after(1)).unwrap(), 1);
     assert_eq!(states(&database), [("CREATED".to_owned(), 1), ("FAILED".to_owned(), 1)]);

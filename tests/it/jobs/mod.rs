@@ -57,7 +57,7 @@ fn told(jobs: &[Claimed]) -> Vec<Value> {
 
 fn complete(conn: &mut PgConnection, at: DateTime<Utc>, lease: &Lease) -> usize {
     let done: Vec<(&Claimed, Vec<NewJob>)> = lease.jobs.iter().map(|job| (job, Vec::new())).collect();
-    queue::complete(conn, at, lease.token, &done).unwrap().len()
+    queue::complete(conn, at, lease.token, &done).unwrap().jobs.len()
 }
 
 /// Works everything there is, in batches of at most `count`; returns what was done of each group, in order, the group being the first member

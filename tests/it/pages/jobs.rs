@@ -80,7 +80,7 @@ fn a_lane_shows_what_waits_what_is_at_work_and_what_is_over() {
     let lease = claim(&shop, "confirmation", 5).unwrap();
     let done: Vec<(&Claimed, Vec<NewJob>)> = lease.jobs[..2].iter().map(|job| (job, Vec::new())).collect();
     let now = pass(&shop, TimeDelta::seconds(150));
-    assert_eq!(queue::complete(&mut shop.database.connect(), now, lease.token, &done).unwrap().len(), 2);
+    assert_eq!(queue::complete(&mut shop.database.connect(), now, lease.token, &done).unwrap().jobs.len(), 2);
     let page = Visitor::admin(&shop).get("/admin/jobs");
     assert!(
         page.says("Confirmation At work 2 done 3 at work 1,295 waiting 0 given up The oldest has waited 2 min. Pause"),

@@ -29,7 +29,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "worker",
         ],
     ),
-    ("bench", &["accounts", "app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders"]),
+    (
+        "bench",
+        &["accounts", "app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders", "queue", "worker"],
+    ),
     (
         "web",
         &[

@@ -5,5 +5,6 @@ mod catalog;
 mod map;
 mod migrations;
 mod plans;
+mod queue_plans;
 mod trap;
 mod whole_schema;

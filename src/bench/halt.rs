@@ -15,7 +15,10 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use super::ClaimError;
+/// Somebody ended it.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted, so there is no comparison")]
+pub struct Interrupted;
 
 /// Whether to stop: somebody asked for it, or a client failed and the others need not go on.
 pub(super) struct Halt {
@@ -25,7 +28,7 @@ pub(super) struct Halt {
 
 impl Halt {
     /// One that Ctrl-C, a closed terminal and SIGTERM set, from now on until the process ends.
-    pub(super) fn on_signals() -> Result<Self, ClaimError> {
+    pub(super) fn on_signals() -> io::Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let signals = {
@@ -48,8 +51,8 @@ impl Halt {
     }
 
     /// Fails if somebody asked for the end.
-    pub(super) fn refuse(&self) -> Result<(), ClaimError> {
-        if self.interrupted.load(Ordering::Relaxed) { Err(ClaimError::Interrupted) } else { Ok(()) }
+    pub(super) fn refuse(&self) -> Result<(), Interrupted> {
+        if self.interrupted.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The database that a comparison runs in.
+//! The database that a comparison runs in, and the server that it is on.
 //!
 //! A `kill -9` leaves it behind, and the next comparison says so: whether its process still runs, perhaps elsewhere, nobody can tell from here.
 
@@ -9,8 +9,32 @@ use diesel::{
     sql_types::{Bool, Text},
 };
 
-use super::ClaimError;
-use crate::db::{DatabaseSettings, Db};
+use serde::Serialize;
+
+use crate::db::{DatabaseSettings, Db, DbError};
+
+/// Why there is no scratch database.
+#[derive(Debug, thiserror::Error)]
+pub enum ScratchError {
+    /// The role has not the right to make one.
+    #[error(
+        "the comparison runs in a scratch database, and the role {role:?} may not create databases; \
+         `ALTER ROLE \"{role}\" CREATEDB` allows it, and without a database URL a private PostgreSQL is used"
+    )]
+    MayNotCreate {
+        /// The role.
+        role: String,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+impl From<diesel::result::Error> for ScratchError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Db(error.into())
+    }
+}
 
 /// A database that is there for as long as this value is.
 pub(super) struct Scratch<'a> {
@@ -38,10 +62,10 @@ const OTHERS: &str = "SELECT datname::text AS name FROM pg_database WHERE datnam
 
 impl<'a> Scratch<'a> {
     /// Makes the database, on the server at `url`.
-    pub(super) fn create(admin: &'a mut PgConnection, url: &str) -> Result<Self, ClaimError> {
+    pub(super) fn create(admin: &'a mut PgConnection, url: &str) -> Result<Self, ScratchError> {
         let RoleRow { role, may_create } = sql_query(ROLE).get_result(admin)?;
         if !may_create {
-            return Err(ClaimError::MayNotCreate { role });
+            return Err(ScratchError::MayNotCreate { role });
         }
         admin.batch_execute("SET statement_timeout = 0")?;
         let name = format!("boxoffice_bench_{}", std::process::id());
@@ -65,7 +89,7 @@ impl<'a> Scratch<'a> {
     }
 
     /// The connection may have broken during the comparison.
-    fn drop_on_new_connection(&self) -> Result<(), ClaimError> {
+    fn drop_on_new_connection(&self) -> Result<(), ScratchError> {
         Ok(Db::new(DatabaseSettings::at(&self.admin_url)).dedicated()?.batch_execute(&drop_sql(&self.name))?)
     }
 }
@@ -77,6 +101,57 @@ impl Drop for Scratch<'_> {
         {
             tracing::error!(%error, database = self.name, "the scratch database could not be dropped; please do");
         }
+    }
+}
+
+/// What the server says of itself, and the machine that asks.
+#[derive(Clone, Debug, Serialize)]
+pub struct Server {
+    /// Version of PostgreSQL.
+    pub postgresql: String,
+    /// PostgreSQL's `fsync`.
+    pub fsync: String,
+    /// PostgreSQL's `synchronous_commit`.
+    pub synchronous_commit: String,
+    /// Cores of the machine that the clients run on.
+    pub cores: usize,
+}
+
+#[derive(QueryableByName)]
+struct ServerRow {
+    #[diesel(sql_type = Text)]
+    version: String,
+    #[diesel(sql_type = Text)]
+    fsync: String,
+    #[diesel(sql_type = Text)]
+    synchronous_commit: String,
+}
+
+const SERVER: &str = "SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync, \
+     current_setting('synchronous_commit') AS synchronous_commit";
+
+impl Server {
+    /// Asks the server.
+    pub(super) fn of(conn: &mut PgConnection) -> Result<Self, DbError> {
+        let server: ServerRow = sql_query(SERVER).get_result(conn)?;
+        Ok(Self {
+            // Without the packager's name: `15.14 (Debian 15.14-0+deb12u1)`.
+            postgresql: server.version.split(' ').next().unwrap_or_default().to_owned(),
+            fsync: server.fsync,
+            synchronous_commit: server.synchronous_commit,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        })
+    }
+
+    /// The same for people.
+    pub(super) fn to_text(&self) -> String {
+        let Self { postgresql, fsync, synchronous_commit, cores } = self;
+        format!("PostgreSQL {postgresql}, fsync {fsync}, synchronous_commit {synchronous_commit}; {cores} cores here.")
+    }
+
+    /// Whether what is committed is on the disk.
+    pub(super) fn is_durable(&self) -> bool {
+        self.fsync == "on" && self.synchronous_commit != "off"
     }
 }
 
