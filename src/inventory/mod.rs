@@ -144,12 +144,12 @@ pub fn loaded(conn: &mut PgConnection, events: &[EventId]) -> Result<HashMap<Eve
     queries::loaded(conn, events)
 }
 
-/// How many tickets of each type are in which state; a type without tickets is absent. Reads every ticket of the event.
+/// How many tickets of each type are in which state at `now`; a type without tickets is absent. Reads every ticket of the event.
 ///
 /// # Errors
 /// The database's.
-pub fn counts(conn: &mut PgConnection, event: EventId) -> Result<HashMap<TicketTypeId, Counts>, DbError> {
-    queries::counts(conn, event)
+pub fn counts(conn: &mut PgConnection, event: EventId, now: DateTime<Utc>) -> Result<HashMap<TicketTypeId, Counts>, DbError> {
+    queries::counts(conn, event, now)
 }
 
 /// The tickets at `positions` that belong to `order` now, by position.

@@ -20,7 +20,7 @@ use super::{
     claim::{Held, Pass, Sold},
     load::StoredLoad,
     statements::{CLAIM_SAME, CLAIM_SKIPPING, CLAIM_WAITING, GIVE_BACK, LEFT, MARK_CONFIRMED, MARK_HELD, MARK_SOLD, ON_SHELF},
-    states::TicketChange,
+    states::{TicketChange, TicketStatus},
 };
 use crate::{
     db::{
@@ -336,20 +336,30 @@ pub(super) fn loaded(conn: &mut PgConnection, events: &[EventId]) -> Result<Hash
     Ok(loaded)
 }
 
-pub(super) fn counts(conn: &mut PgConnection, event: EventId) -> Result<HashMap<TicketTypeId, Counts>, DbError> {
-    let rows: Vec<(Uuid, String, i64)> = tickets::table
-        .filter(tickets::event_id.eq(event.uuid()))
-        .group_by((tickets::ticket_type_id, tickets::status))
-        .select((tickets::ticket_type_id, tickets::status, diesel::dsl::count_star()))
-        .load(conn)?;
+#[derive(QueryableByName)]
+struct CountRow {
+    #[diesel(sql_type = SqlUuid)]
+    ticket_type_id: Uuid,
+    #[diesel(sql_type = Text)]
+    status: String,
+    #[diesel(sql_type = BigInt)]
+    count: i64,
+}
+
+/// A hold that is over counts as available, as it does for whoever buys.
+const COUNTS: &str = "SELECT ticket_type_id, CASE WHEN held_until <= $2 THEN 'AVAILABLE' ELSE status END AS status, count(*) AS count \
+     FROM tickets WHERE event_id = $1 GROUP BY 1, 2";
+
+pub(super) fn counts(conn: &mut PgConnection, event: EventId, now: DateTime<Utc>) -> Result<HashMap<TicketTypeId, Counts>, DbError> {
+    let rows: Vec<CountRow> = sql_query(COUNTS).bind::<SqlUuid, _>(event.uuid()).bind::<Timestamptz, _>(now).load(conn)?;
     let mut counts: HashMap<TicketTypeId, Counts> = HashMap::new();
-    for (ticket_type, status, count) in rows {
-        let of_type = counts.entry(ticket_type.into()).or_default();
-        match status.as_str() {
-            "AVAILABLE" => of_type.available = count,
-            "HELD" => of_type.held = count,
-            "SOLD" => of_type.sold = count,
-            _ => of_type.blocked = count,
+    for row in rows {
+        let of_type = counts.entry(row.ticket_type_id.into()).or_default();
+        match row.status.parse() {
+            Ok(TicketStatus::Available) => of_type.available = row.count,
+            Ok(TicketStatus::Held) => of_type.held = row.count,
+            Ok(TicketStatus::Sold) => of_type.sold = row.count,
+            Ok(TicketStatus::Blocked) | Err(()) => of_type.blocked = row.count,
         }
     }
     Ok(counts)

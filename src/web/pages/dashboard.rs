@@ -45,7 +45,7 @@ pub(super) async fn read(
     let dashboard = app.db.run(move |conn| {
         let page = orders::list(conn, &slug, None, ORDERS_MAX, before)?;
         let event = page.programme.event.id;
-        let counts = inventory::counts(conn, event)?;
+        let counts = inventory::counts(conn, event, now)?;
         let takings = orders::takings(conn, &[event])?.remove(&event).unwrap_or_default();
         let loaded = match load {
             Some(key) => inventory::report_of(conn, event, by, &key)?,

@@ -5,7 +5,9 @@ use serde_json::json;
 use crate::support::{Process, Shop};
 
 /// Gives every sold ticket back, as a process of which the desk knows nothing would.
-const RETURN_ALL: &str = "UPDATE orders SET status = 'CANCELLED'; UPDATE tickets SET status = 'AVAILABLE', order_id = NULL, code = NULL";
+const RETURN_ALL: &str = "UPDATE orders SET status = 'CANCELLED'; \
+    INSERT INTO order_history (event_id, order_id, number, at, actor_kind, change, positions) \
+      SELECT event_id, id, 1, now(), 'buyer', 'cancel', positions FROM orders; UPDATE tickets SET status = 'AVAILABLE', order_id = NULL, code = NULL";
 
 #[test]
 fn tickets_that_came_back_below_the_mark_are_sold_before_anybody_is_told_too_few() {
