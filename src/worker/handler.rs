@@ -1,6 +1,7 @@
 //! What a kind of job needs: its work, and how it may be worked.
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel::PgConnection;
 
 use crate::{
     app::App,
@@ -34,6 +35,14 @@ pub trait Handler: Send + Sync {
     /// Whether all of its jobs are in one lane; if not, whoever makes a receiver makes its lane.
     fn has_lane_of_its_own(&self) -> bool {
         true
+    }
+
+    /// Deletes what it has kept for long enough, some of it; asked about once a second.
+    ///
+    /// # Errors
+    /// The database's.
+    fn tidy(&self, _conn: &mut PgConnection, _now: DateTime<Utc>) -> Result<(), DbError> {
+        Ok(())
     }
 
     /// Does it, and says what is to be done next: that is enqueued in the transaction that completes the job.

@@ -356,6 +356,7 @@ impl<'a> Runner<'a> {
         let asked = self.app.db.run_here(|conn| {
             queue::take_back(conn, now, |kind| self.retry_of(kind))?;
             queue::prune(conn, now - TimeDelta::days(REMEMBERED_DAYS))?;
+            self.handlers.values().try_for_each(|handler| handler.tidy(conn, now))?;
             queue::ready(conn, now, &after)
         });
         match asked {

@@ -2,7 +2,8 @@
 
 use std::{io::Read, net::SocketAddr, time::Duration};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel::PgConnection;
 use ureq::{
     Agent,
     config::Config,
@@ -16,6 +17,7 @@ use ureq::{
 use super::handler::{Handler, Trouble};
 use crate::{
     app::App,
+    db::DbError,
     queue::{Claimed, NewJob, Retry},
     webhooks::{self, Endpoint, Message, RESPONSE_BYTES_MAX, Reach, Tried, WEBHOOK, rules},
 };
@@ -91,6 +93,10 @@ impl Handler for Webhook {
 
     fn has_lane_of_its_own(&self) -> bool {
         false
+    }
+
+    fn tidy(&self, conn: &mut PgConnection, now: DateTime<Utc>) -> Result<(), DbError> {
+        webhooks::prune(conn, now).map(|_| ())
     }
 
     fn work(&self, app: &App, job: &Claimed) -> Result<Vec<NewJob>, Trouble> {
