@@ -69,7 +69,7 @@ pub struct ServeArgs {
     #[arg(long, env = "BOXOFFICE_HOLD_SWEEP_SECS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3_600), value_name = "SECONDS")]
     pub hold_sweep_secs: u64,
     /// Threads of this process that work jobs, such as confirmations; 0 leaves them to `boxoffice work`
-    #[arg(long, env = "BOXOFFICE_WORKERS", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=256), value_name = "N")]
+    #[arg(long, env = "BOXOFFICE_WORKERS", default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=256), value_name = "N")]
     pub workers: u16,
     /// How e-mail is sent
     #[command(flatten)]
@@ -136,7 +136,7 @@ fn nobody() -> Mailbox {
 #[derive(Args, Clone, Debug)]
 pub struct WorkArgs {
     /// Threads that work jobs
-    #[arg(long, env = "BOXOFFICE_WORKERS", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256), value_name = "N")]
+    #[arg(long, env = "BOXOFFICE_WORKERS", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256), value_name = "N")]
     pub workers: u16,
     /// The address that buyers see, such as https://tickets.example.org; links in e-mail begin with it
     #[arg(long, env = "BOXOFFICE_PUBLIC_URL", default_value = "http://127.0.0.1:8080", value_name = "URL")]

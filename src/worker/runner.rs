@@ -63,6 +63,8 @@ struct Lane {
     at_work: usize,
     /// Its receiver did not answer the last time.
     is_suspect: bool,
+    /// The last job of it that this process worked went well.
+    is_proven: bool,
     is_ready: bool,
     /// How often it was said to be ready. Who finds nothing in it believes that only if nobody has said so since.
     told: u64,
@@ -179,8 +181,12 @@ impl<'a> Runner<'a> {
         let at_work = |counts: &dyn Fn(&str, &Lane) -> bool| -> usize {
             lanes.known.iter().filter(|(name, lane)| counts(name, lane)).map(|(_, lane)| lane.at_work).sum()
         };
-        let (own, is_suspect) = lanes.known.get(name).map_or((0, false), |lane| (lane.at_work, lane.is_suspect));
-        own < handler.threads_max()
+        let lane = lanes.known.get(name);
+        let own = lane.map_or(0, |lane| lane.at_work);
+        let is_suspect = lane.is_some_and(|lane| lane.is_suspect);
+        // A receiver that nothing is known of gets one thread to show itself.
+        let is_known = handler.has_lane_of_its_own() || lane.is_some_and(|lane| lane.is_proven);
+        own < if is_known { handler.threads_max() } else { 1 }
             && at_work(&|other, _| kind_of(other) == handler.kind()) < handler.threads_in_all(self.threads)
             && (!is_suspect || (own == 0 && at_work(&|_, lane| lane.is_suspect) < self.threads.div_ceil(8)))
     }
@@ -297,6 +303,7 @@ impl<'a> Runner<'a> {
     fn set_suspect(&self, lane: &str, is_suspect: bool) {
         if let Some(lane) = lock(&self.lanes).known.get_mut(lane) {
             lane.is_suspect = is_suspect;
+            lane.is_proven = !is_suspect;
         }
     }
 
