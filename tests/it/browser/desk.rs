@@ -3,7 +3,7 @@
 use super::chromium::Chromium;
 use crate::{
     pages::visitor::{EMAIL, PASSWORD, Visitor},
-    support::Shop,
+    support::{Shop, wait_until},
 };
 
 /// Logs in at the log-in form that is open.
@@ -11,6 +11,8 @@ pub(super) fn log_in(browser: &Chromium) {
     browser.find("#email").write(EMAIL);
     browser.find("#password").write(PASSWORD);
     browser.named("Log in").tap();
+    // The tap does not wait for the answer, and whoever goes elsewhere before it is not logged in.
+    wait_until("the log-in is over", || !browser.path().contains("/login"));
 }
 
 #[test]
