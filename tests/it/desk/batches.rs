@@ -217,8 +217,11 @@ fn a_server_that_ends_answers_everybody_although_its_database_does_not() {
     stand_still(&shop);
     let replies = thread::scope(|scope| {
         let buy = |number: usize| client.post_keyed(path, &format!("k-{number}"), &order(1));
-        let buyers: Vec<_> = (0..40).map(|number| scope.spawn(move || buy(number))).collect();
+        let mut buyers: Vec<_> = (0..20).map(|number| scope.spawn(move || buy(number))).collect();
         wait_until("both sellers have begun", || shop.sales_under_way() == 2);
+        // Whoever comes now waits in the queue. That the server answers something else says that it has read what came before.
+        buyers.extend((20..40).map(|number| scope.spawn(move || buy(number))));
+        (0..5).for_each(|_| assert_eq!(client.get("/livez").status, 200));
         assert!(server.terminate().success());
         buyers.into_iter().map(|buyer| buyer.join().unwrap()).collect::<Vec<_>>()
     });
