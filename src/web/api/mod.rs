@@ -6,12 +6,14 @@ pub mod orders;
 pub mod webhooks;
 pub mod wire;
 
+use std::str::FromStr;
+
 use actix_web::{
     HttpRequest, HttpResponse,
     http::{StatusCode, header},
     web::{self, Payload},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{body, error::Problem};
 use crate::{
@@ -61,6 +63,25 @@ fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, Problem> {
     }
     let key = value.to_str().ok().and_then(rules::parse_key);
     key.map(Some).ok_or_else(|| wrong(format!("must be 1 to {KEY_MAX} visible ASCII characters")))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PageQuery {
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+/// Which page of a list is asked for, `?limit=&cursor=`: at most how many, and what the page before ended with.
+fn page<Id: FromStr>(request: &HttpRequest, max: usize) -> Result<(usize, Option<Id>), Problem> {
+    let PageQuery { limit, cursor } = query(request)?;
+    let mut errors = FieldErrors::new();
+    let limit = limit.map_or(Some(max), |limit| limit.parse().ok().filter(|limit| (1..=max).contains(limit)));
+    let limit = errors.check("limit", limit, &format!("must be a whole number from 1 to {max}"));
+    let cursor = cursor.filter(|cursor| !cursor.is_empty());
+    let before = cursor.and_then(|cursor| errors.check("cursor", cursor.parse().ok(), "must be the next_cursor of the page before"));
+    errors.into_result().map_err(|errors| Problem::invalid(&errors))?;
+    Ok((limit.unwrap_or(max), before))
 }
 
 /// Reads the query string into `T`.

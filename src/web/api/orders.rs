@@ -5,10 +5,9 @@ use actix_web::{
     http::{StatusCode, header},
     web::{Data, Path, Payload},
 };
-use serde::Deserialize;
 
 use super::{
-    answer, idempotency_key, json_body, json_body_if_any, query,
+    answer, idempotency_key, json_body, json_body_if_any, page,
     wire::{CancelBody, NoBody, OrderBody, OrdersJson, UsedTicketJson},
 };
 use crate::{
@@ -144,17 +143,10 @@ pub(in crate::web) async fn show(app: Data<App>, request: HttpRequest, path: Pat
     Ok(answer(StatusCode::OK, &OrderJson::of(&slug, placed, app.clock.now())))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    limit: Option<String>,
-    cursor: Option<String>,
-}
-
 /// `GET /events/{slug}/orders?limit=&cursor=`: newest first; the partner's own, or all for the scope `admin`.
 pub(in crate::web) async fn list(app: Data<App>, request: HttpRequest, slug: Path<String>) -> Result<HttpResponse, Problem> {
     let partner = auth::partner(&app, &request, Scope::Read).await?;
-    let (limit, before) = page(&query(&request)?)?;
+    let (limit, before) = page(&request, ORDERS_PAGE_MAX)?;
     let whose = whose(&partner);
     let slug = slug.into_inner();
     let event = slug.clone();
@@ -166,14 +158,4 @@ pub(in crate::web) async fn list(app: Data<App>, request: HttpRequest, slug: Pat
 
 fn whose(partner: &Partner) -> Option<crate::ids::PartnerId> {
     (!partner.may(Scope::Admin)).then_some(partner.id)
-}
-
-fn page(query: &ListQuery) -> Result<(usize, Option<OrderId>), Problem> {
-    let mut errors = FieldErrors::new();
-    let limit = query.limit.as_deref().map_or(Some(ORDERS_PAGE_MAX), |limit| limit.parse().ok());
-    let limit = errors.check("limit", limit.filter(|limit| (1..=ORDERS_PAGE_MAX).contains(limit)), "must be a whole number from 1 to 100");
-    let cursor = query.cursor.as_deref().filter(|cursor| !cursor.is_empty());
-    let before = cursor.and_then(|cursor| errors.check("cursor", cursor.parse().ok(), "must be the next_cursor of the page before"));
-    errors.into_result().map_err(|errors| Problem::invalid(&errors))?;
-    Ok((limit.unwrap_or(ORDERS_PAGE_MAX), before))
 }

@@ -1,23 +1,20 @@
 //! Webhooks: a partner's endpoints, and what was delivered to them.
 
-use actix_web::{
-    HttpRequest, HttpResponse,
-    http::StatusCode,
-    web::{Data, Path, Payload},
-};
-use serde::Deserialize;
-
 use super::{
-    answer, json_body, json_body_if_any, query,
+    answer, json_body, json_body_if_any, page,
     wire::{DeliveriesJson, DeliveryJson, EndpointBody, EndpointJson, EndpointsJson, NoBody},
 };
 use crate::{
     accounts::Scope,
     app::App,
     ids::{EndpointId, MessageId},
-    input::FieldErrors,
     web::{auth, error::Problem},
     webhooks::{self, DELIVERIES_PAGE_MAX},
+};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::StatusCode,
+    web::{Data, Path, Payload},
 };
 
 /// `POST /webhooks`: 201 with the endpoint and its secret, which is not told again.
@@ -62,32 +59,14 @@ pub(in crate::web) async fn enable(
     Ok(answer(StatusCode::OK, &EndpointJson::of(endpoint)))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PageQuery {
-    limit: Option<String>,
-    cursor: Option<String>,
-}
-
 /// `GET /webhooks/{id}/deliveries?limit=&cursor=`: what was tried, the last message first.
 pub(in crate::web) async fn deliveries(app: Data<App>, request: HttpRequest, id: Path<String>) -> Result<HttpResponse, Problem> {
     let partner = auth::partner(&app, &request, Scope::Sell).await?;
     let id = endpoint_id(&id)?;
-    let (limit, before) = page(&query(&request)?)?;
+    let (limit, before) = page(&request, DELIVERIES_PAGE_MAX)?;
     let (page, next) = app.db.run(move |conn| webhooks::deliveries(conn, partner.id, id, limit, before)).await?;
     let deliveries = page.into_iter().map(DeliveryJson::from).collect();
     Ok(answer(StatusCode::OK, &DeliveriesJson { deliveries, next_cursor: next.map(|id| id.to_string()) }))
-}
-
-fn page(query: &PageQuery) -> Result<(usize, Option<MessageId>), Problem> {
-    let mut errors = FieldErrors::new();
-    let limit = query.limit.as_deref().map_or(Some(DELIVERIES_PAGE_MAX), |limit| limit.parse().ok());
-    let limit = limit.filter(|limit| (1..=DELIVERIES_PAGE_MAX).contains(limit));
-    let limit = errors.check("limit", limit, "must be a whole number from 1 to 100");
-    let cursor = query.cursor.as_deref().filter(|cursor| !cursor.is_empty());
-    let before = cursor.and_then(|cursor| errors.check("cursor", cursor.parse().ok(), "must be the next_cursor of the page before"));
-    errors.into_result().map_err(|errors| Problem::invalid(&errors))?;
-    Ok((limit.unwrap_or(DELIVERIES_PAGE_MAX), before))
 }
 
 /// `POST /webhooks/{id}/deliveries/{delivery}/replay`: 202; the message is sent once more, under its id.
