@@ -1,6 +1,7 @@
 //! The database that a comparison runs in, and the server that it is on.
 //!
-//! A `kill -9` leaves it behind, and the next comparison says so: whether its process still runs, perhaps elsewhere, nobody can tell from here.
+//! A `kill -9` leaves it behind, and the next comparison says so: whether its process still runs, perhaps elsewhere, nobody can tell from
+//! here.
 
 use diesel::{
     PgConnection, QueryResult, QueryableByName, RunQueryDsl,

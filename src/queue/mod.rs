@@ -180,12 +180,20 @@ fn enqueue_behind(conn: &mut PgConnection, now: DateTime<Utc>, job: &NewJob) -> 
     Err(DbError::Conflict("a group of jobs changed all the time".to_owned()))
 }
 
+/// A transaction whose plans do not depend on when they were made.
+fn as_consumer<T>(conn: &mut PgConnection, mut body: impl FnMut(&mut PgConnection) -> Result<T, DbError>) -> Result<T, DbError> {
+    transaction(conn, |conn| {
+        queries::settle_plans(conn)?;
+        body(conn)
+    })
+}
+
 /// Takes jobs of a lane; `None` if none is ready that nobody else is just taking.
 ///
 /// # Errors
 /// The database's.
 pub fn claim(conn: &mut PgConnection, now: DateTime<Utc>, ask: &Ask<'_>) -> Result<Option<Lease>, DbError> {
-    transaction(conn, |conn| {
+    as_consumer(conn, |conn| {
         let jobs = queries::claim(conn, now, ask)?;
         if jobs.is_empty() {
             return Ok(None);
@@ -199,7 +207,8 @@ pub fn claim(conn: &mut PgConnection, now: DateTime<Utc>, ask: &Ask<'_>) -> Resu
 /// What came of a completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completed {
-    /// The jobs that were still the caller's. Of one that was not, nothing is written: its lease ran out, and another consumer has it or had it.
+    /// The jobs that were still the caller's. Of one that was not, nothing is written: its lease ran out, and another consumer has it or
+    /// had it.
     pub jobs: Vec<JobId>,
     /// The lanes that have something to do by this: the next jobs of the groups, and what was to be done next.
     pub lanes: HashSet<String>,
@@ -210,9 +219,8 @@ pub struct Completed {
 /// # Errors
 /// The database's.
 pub fn complete(conn: &mut PgConnection, now: DateTime<Utc>, lease: Uuid, done: &[(&Claimed, Vec<NewJob>)]) -> Result<Completed, DbError> {
-    transaction(conn, |conn| {
+    as_consumer(conn, |conn| {
         let jobs: Vec<&Claimed> = done.iter().map(|(job, _)| *job).collect();
-        queries::lock_heads(conn, &jobs)?;
         let over = queries::complete(conn, now, lease, &jobs)?;
         let mut lanes = queries::promote(conn, now, &over)?;
         let jobs: Vec<JobId> = over.into_iter().map(|over| over.id).collect();
@@ -237,7 +245,7 @@ pub enum Fate {
 /// # Errors
 /// The database's.
 pub fn fail(conn: &mut PgConnection, now: DateTime<Utc>, lease: Uuid, job: &Claimed, why: &str, fate: Fate) -> Result<bool, DbError> {
-    transaction(conn, |conn| settle_failure(conn, now, lease, job.event, job.id, why, fate))
+    as_consumer(conn, |conn| settle_failure(conn, now, lease, job.event, job.id, why, fate))
 }
 
 fn settle_failure(
@@ -264,7 +272,7 @@ fn settle_failure(
 /// # Errors
 /// The database's.
 pub fn take_back(conn: &mut PgConnection, now: DateTime<Utc>, retry: impl Fn(&str) -> Retry) -> Result<usize, DbError> {
-    transaction(conn, |conn| {
+    as_consumer(conn, |conn| {
         let overdue = queries::overdue(conn, now, BATCH_MAX)?;
         for job in &overdue {
             let fate = if job.attempts >= retry(&job.kind).attempts_max { Fate::GiveUp } else { Fate::Retry(now) };
@@ -279,7 +287,7 @@ pub fn take_back(conn: &mut PgConnection, now: DateTime<Utc>, retry: impl Fn(&st
 /// # Errors
 /// The database's.
 pub fn ready(conn: &mut PgConnection, now: DateTime<Utc>, after: &[(String, DateTime<Utc>)]) -> Result<Vec<String>, DbError> {
-    queries::ready(conn, now, after)
+    as_consumer(conn, |conn| queries::ready(conn, now, after))
 }
 
 /// Makes lanes known; those that are stay as they are. A job in a lane that is not known is never found.
@@ -352,7 +360,7 @@ pub fn retry_failed(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId,
 /// # Errors
 /// The database's.
 pub fn prune(conn: &mut PgConnection, before: DateTime<Utc>) -> Result<usize, DbError> {
-    queries::prune(conn, before, BATCH_MAX)
+    as_consumer(conn, |conn| queries::prune(conn, before, BATCH_MAX))
 }
 
 /// What a lane has to do.

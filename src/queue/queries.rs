@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use diesel::{
     PgConnection,
+    connection::SimpleConnection,
     pg::Pg,
     prelude::*,
     query_builder::AstPass,
@@ -16,7 +17,7 @@ use uuid::Uuid;
 
 use super::{
     Ask, Claimed, Failure, Group, LaneState, Lease, NewJob,
-    statements::{CLAIM, COMPLETE, GIVE_UP, HEAD, LAST, LOCK_HEADS, OVERDUE, PROMOTE, PRUNE, READY, RETRY, TAKE},
+    statements::{CLAIM, COMPLETE, GIVE_UP, HAS_KEY, HEAD, LAST, OVERDUE, PROMOTE, PRUNE, READY, RETRY, SETTINGS, TAKE},
 };
 use crate::{
     db::{
@@ -25,6 +26,11 @@ use crate::{
     },
     ids::{EventId, JobId},
 };
+
+/// Has the statements of this transaction planned as [`SETTINGS`] says.
+pub(super) fn settle_plans(conn: &mut PgConnection) -> Result<(), DbError> {
+    Ok(conn.batch_execute(SETTINGS)?)
+}
 
 /// A job that is over, and so makes place for the next of its group.
 pub(super) struct Over {
@@ -111,10 +117,27 @@ pub(super) fn insert_heads<'j>(
     Ok((written.len(), others))
 }
 
+struct HasKey {
+    event: Uuid,
+    key: String,
+}
+
+impl Statement for HasKey {
+    const SQL: &'static str = HAS_KEY;
+    type Row = Integer;
+
+    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match place {
+            1 => out.push_bind_param::<SqlUuid, _>(&self.event),
+            _ => out.push_bind_param::<Text, _>(&self.key),
+        }
+    }
+}
+
 pub(super) fn has_unique_key(conn: &mut PgConnection, job: &NewJob) -> Result<bool, DbError> {
     let Some(key) = &job.unique_key else { return Ok(false) };
-    let found = jobs::table.filter(jobs::event_id.eq(job.event.uuid()).and(jobs::unique_key.eq(key))).select(jobs::number);
-    Ok(found.first::<i32>(conn).optional()?.is_some())
+    let found: Vec<i32> = Prepared(HasKey { event: job.event.uuid(), key: key.clone() }).load(conn)?;
+    Ok(!found.is_empty())
 }
 
 struct Head {
@@ -254,36 +277,10 @@ pub(super) fn take(conn: &mut PgConnection, now: DateTime<Utc>, ask: &Ask<'_>, l
     Err(DbError::unreadable(format!("claimed {} jobs and could take {taken}", lease.jobs.len())))
 }
 
-struct LockHeads {
-    events: Vec<Uuid>,
-    ids: Vec<Uuid>,
-}
-
-impl Statement for LockHeads {
-    const SQL: &'static str = LOCK_HEADS;
-    type Row = Untyped;
-
-    fn bind<'b>(&'b self, place: u32, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        match place {
-            1 => out.push_bind_param::<Array<SqlUuid>, _>(&self.events),
-            _ => out.push_bind_param::<Array<SqlUuid>, _>(&self.ids),
-        }
-    }
-}
-
-/// Locks the heads of groups that are to be completed together. Jobs alone are nobody else's to lock, and a single head needs no order.
-pub(super) fn lock_heads(conn: &mut PgConnection, done: &[&Claimed]) -> Result<(), DbError> {
-    let grouped = done.iter().filter(|job| job.group != job.id.to_string());
-    let (events, ids): (Vec<Uuid>, Vec<Uuid>) = grouped.map(|job| (job.event.uuid(), job.id.uuid())).unzip();
-    if ids.len() > 1 {
-        Prepared(LockHeads { events, ids }).execute(conn)?;
-    }
-    Ok(())
-}
-
 struct Complete {
     events: Vec<Uuid>,
     ids: Vec<Uuid>,
+    groups: Vec<String>,
     lease: Uuid,
     now: DateTime<Utc>,
 }
@@ -296,7 +293,8 @@ impl Statement for Complete {
         match place {
             1 => out.push_bind_param::<Array<SqlUuid>, _>(&self.events),
             2 => out.push_bind_param::<Array<SqlUuid>, _>(&self.ids),
-            3 => out.push_bind_param::<SqlUuid, _>(&self.lease),
+            3 => out.push_bind_param::<Array<Text>, _>(&self.groups),
+            4 => out.push_bind_param::<SqlUuid, _>(&self.lease),
             _ => out.push_bind_param::<Timestamptz, _>(&self.now),
         }
     }
@@ -304,7 +302,8 @@ impl Statement for Complete {
 
 pub(super) fn complete(conn: &mut PgConnection, now: DateTime<Utc>, lease: Uuid, done: &[&Claimed]) -> Result<Vec<Over>, DbError> {
     let (events, ids) = done.iter().map(|job| (job.event.uuid(), job.id.uuid())).unzip();
-    let rows: Vec<(Uuid, Uuid, String, i32)> = Prepared(Complete { events, ids, lease, now }).load(conn)?;
+    let groups = done.iter().map(|job| job.group.clone()).collect();
+    let rows: Vec<(Uuid, Uuid, String, i32)> = Prepared(Complete { events, ids, groups, lease, now }).load(conn)?;
     Ok(rows.into_iter().map(Over::from).collect())
 }
 

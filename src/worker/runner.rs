@@ -28,10 +28,11 @@ use crate::{
 pub const LEASE_SECS: i64 = 120;
 /// Pause between two polls; a random part of as much again is added, so that many processes do not poll together.
 const POLL: Duration = Duration::from_millis(600);
-/// Claims of a lane begin so long before the last job that they found: a transaction that took so long to commit is still found at once. While
-/// an old snapshot is open a claim walks over every job that was due since then and is done, so this is short.
-const MARK_SLACK: TimeDelta = TimeDelta::milliseconds(100);
-/// A poll begins so long before, and so does the claim that follows it: what was committed later than that is found about a second late.
+/// Claims of a lane begin so long before the last job that they found: a transaction that took so long to commit is still found at once.
+/// While an old snapshot is open a claim walks over every job that was due since then and is done, so this is short.
+const MARK_SLACK: TimeDelta = TimeDelta::milliseconds(200);
+/// A poll begins so long before, and so do the claims that follow it: what took longer to commit than the slack is found about a second
+/// late.
 const LOOK_BACK: TimeDelta = TimeDelta::seconds(10);
 /// So often claims begin at the very first job again, for whatever was committed later than that.
 const MARKS_FORGOTTEN: Duration = Duration::from_secs(30);
@@ -70,15 +71,28 @@ struct Lane {
     told: u64,
     /// What was due before is done, as far as this process knows.
     mark: Option<DateTime<Utc>>,
-    /// The next claim is to find what the poll has found.
+    /// The next claim is to find what lies before the mark.
     looks_back: bool,
 }
 
 impl Lane {
-    /// Where the next claim begins.
-    fn claim_from(&mut self) -> Option<DateTime<Utc>> {
+    /// Where the next claim begins, and whether that is before the mark.
+    fn claim_from(&mut self) -> (Option<DateTime<Utc>>, bool) {
         let looks_back = std::mem::take(&mut self.looks_back);
-        if looks_back { self.poll_from() } else { self.mark }
+        (if looks_back { self.poll_from() } else { self.mark }, looks_back)
+    }
+
+    /// A claim has found as many jobs as it asked for, or all, up to this one.
+    fn claimed(&mut self, last: DateTime<Utc>, looked_back: bool, is_all: bool) {
+        let mark = Some(last - MARK_SLACK);
+        // What else was missed before the mark would wait for the next poll, a batch a second.
+        self.looks_back |= looked_back && !is_all && mark < self.mark;
+        self.mark = self.mark.max(mark);
+    }
+
+    /// A job that is due at that time was committed only now.
+    fn committed(&mut self, due: DateTime<Utc>) {
+        self.mark = self.mark.min(Some(due - MARK_SLACK));
     }
 
     /// Where a poll begins.
@@ -195,43 +209,42 @@ impl<'a> Runner<'a> {
     fn serve(&self, lane: &str, told: u64) {
         let Some(handler) = self.handler(lane) else {
             self.set_idle(lane, told);
-            return self.leave(lane, None);
+            return self.leave(lane);
         };
+        let (after, looked_back) = lock(&self.lanes).known.get_mut(lane).map(Lane::claim_from).unwrap_or_default();
         let ask = Ask {
             lane,
-            after: lock(&self.lanes).known.get_mut(lane).and_then(Lane::claim_from).unwrap_or(DateTime::UNIX_EPOCH),
+            after: after.unwrap_or(DateTime::UNIX_EPOCH),
             count: handler.batch_max(),
             node: &self.node,
             time: TimeDelta::seconds(LEASE_SECS),
         };
         match self.app.db.run_here(|conn| queue::claim(conn, self.app.clock.now(), &ask)) {
             Ok(Some(lease)) => {
-                let mark = lease.jobs.last().map(|job| job.run_at - MARK_SLACK);
-                if lease.jobs.len() < ask.count {
+                let is_all = lease.jobs.len() < ask.count;
+                if let Some((known, last)) = lock(&self.lanes).known.get_mut(lane).zip(lease.jobs.last()) {
+                    known.claimed(last.run_at, looked_back, is_all);
+                }
+                if is_all {
                     self.set_idle(lane, told);
                 } else {
                     self.call_help(lane, handler);
                 }
                 self.work(handler, lane, &lease);
-                self.leave(lane, mark);
             }
-            Ok(None) => {
-                self.set_idle(lane, told);
-                self.leave(lane, None);
-            }
+            Ok(None) => self.set_idle(lane, told),
             Err(error) => {
                 self.set_idle(lane, told);
-                self.leave(lane, None);
                 self.pause_after(&error);
             }
         }
+        self.leave(lane);
     }
 
     /// Gives a thread's place in a lane back.
-    fn leave(&self, lane: &str, mark: Option<DateTime<Utc>>) {
+    fn leave(&self, lane: &str) {
         if let Some(known) = lock(&self.lanes).known.get_mut(lane) {
             known.at_work = known.at_work.saturating_sub(1);
-            known.mark = known.mark.max(mark);
         }
     }
 
@@ -245,7 +258,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// A claim found no more in a lane, which was begun when it had been said to be ready so often. What was written since, it may have missed.
+    /// A claim found no more in a lane, which was begun when it had been said to be ready so often. What was written since, it may have
+    /// missed.
     fn set_idle(&self, name: &str, told: u64) {
         let mut lanes = lock(&self.lanes);
         if let Some(lane) = lanes.known.get_mut(name).filter(|lane| lane.told == told && lane.is_ready) {
@@ -278,13 +292,14 @@ impl<'a> Runner<'a> {
             return;
         }
         self.set_suspect(lane, false);
-        match self.app.db.run_here(|conn| queue::complete(conn, self.app.clock.now(), lease.token, &done)) {
+        let now = self.app.clock.now();
+        match self.app.db.run_here(|conn| queue::complete(conn, now, lease.token, &done)) {
             Ok(completed) => {
                 let lost = done.len() - completed.jobs.len();
                 if lost > 0 {
                     tracing::warn!(jobs = lost, lane, "jobs took longer than their lease, and were taken by others");
                 }
-                completed.lanes.iter().for_each(|ready| self.go_on(lane, ready));
+                completed.lanes.iter().for_each(|ready| self.go_on(lane, ready, now));
             }
             // They are worked once more when the lease has run out.
             Err(error) => tracing::warn!(%error, jobs = done.len(), lane, "jobs that are done could not be completed"),
@@ -292,7 +307,10 @@ impl<'a> Runner<'a> {
     }
 
     /// A lane has something to do by what this thread did in `lane`: the same one it serves next itself, another may need another thread.
-    fn go_on(&self, lane: &str, ready: &str) {
+    fn go_on(&self, lane: &str, ready: &str, due: DateTime<Utc>) {
+        if let Some(known) = lock(&self.lanes).known.get_mut(ready) {
+            known.committed(due);
+        }
         if ready == lane {
             self.set_ready(ready);
         } else {
@@ -337,12 +355,13 @@ impl<'a> Runner<'a> {
             tracing::warn!(%error, job = %job.id, "the failure of a job could not be noted");
         }
         if fate == Fate::GiveUp {
-            // Its group goes on.
-            self.set_ready(lane);
+            // Its group may have more.
+            self.go_on(lane, lane, now);
         }
     }
 
-    /// How long until the database is to be asked again. If that is now, it is for this thread to ask, and the others wait for the next time.
+    /// How long until the database is to be asked again. If that is now, it is for this thread to ask, and the others wait for the next
+    /// time.
     fn until_poll(&self) -> Duration {
         let mut poll = lock(&self.poll);
         let wait = poll.next.saturating_duration_since(Instant::now());
@@ -397,4 +416,50 @@ fn node() -> String {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
+    }
+
+    #[test]
+    fn claims_begin_shortly_before_the_last_job_that_was_found() {
+        let mut lane = Lane::default();
+        assert_eq!(lane.claim_from(), (None, false), "at the very first");
+        lane.claimed(at(100), false, false);
+        lane.claimed(at(90), false, false);
+        assert_eq!(lane.claim_from(), (Some(at(100) - MARK_SLACK), false));
+    }
+
+    #[test]
+    fn what_a_poll_found_before_the_mark_is_taken_to_its_end() {
+        let mut lane = Lane::default();
+        lane.claimed(at(100), false, true);
+        lane.looks_back = true;
+        assert_eq!(lane.claim_from(), (Some(at(100) - MARK_SLACK - LOOK_BACK), true));
+        lane.claimed(at(95), true, false);
+        assert!(lane.claim_from().1, "a full batch, and all of it before the mark: there may be more");
+        lane.claimed(at(96), true, true);
+        assert!(!lane.claim_from().1, "that was all");
+        lane.looks_back = true;
+        assert!(lane.claim_from().1);
+        lane.claimed(at(101), true, false);
+        assert!(!lane.claim_from().1, "beyond the mark");
+    }
+
+    #[test]
+    fn a_job_that_is_committed_late_moves_the_mark_back_to_it() {
+        let mut lane = Lane::default();
+        lane.committed(at(50));
+        assert_eq!(lane.claim_from().0, None);
+        lane.claimed(at(100), false, true);
+        lane.committed(at(99));
+        assert_eq!(lane.claim_from().0, Some(at(99) - MARK_SLACK));
+        lane.committed(at(200));
+        assert_eq!(lane.claim_from().0, Some(at(99) - MARK_SLACK));
+    }
 }

@@ -1,5 +1,5 @@
-//! `boxoffice bench claim` and `bench queue`: that they measure all that they should, find nothing wrong, and leave nothing behind. How fast
-//! it all is is not for tests.
+//! `boxoffice bench claim` and `bench queue`: that they measure all that they should, find nothing wrong, and leave nothing behind. How
+//! fast it all is is not for tests.
 
 use std::process::{Output, Stdio};
 
@@ -134,6 +134,7 @@ fn every_job_is_done_once_and_in_order_whatever_else_is_in_the_queue() {
     for row in rows {
         assert_eq!(row["breaches"], Value::Array(vec![]), "{row}");
         assert_eq!(row["ratio"].is_null(), row["situation"] == "one_group", "{row}");
+        assert_eq!(row["ratio_to_small_groups"].is_null(), row["situation"] != "large_group_ahead", "{row}");
         // The large group goes on beside the small ones, one job at a time.
         assert!(row["done_beside"].as_i64().unwrap() <= if row["situation"] == "large_group_ahead" { 4_000 } else { 0 }, "{row}");
     }

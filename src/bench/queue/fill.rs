@@ -15,8 +15,8 @@ use crate::db::DbError;
 /// Number of the first group whose jobs are wanted. The large group has the one before.
 pub(super) const FIRST_WANTED: u32 = 1;
 
-/// `$1` first group, `$2` groups, `$3` jobs of each, `$4` whether they are alone, `$5` when the last of them became due. As if twenty thousand a second
-/// had been written, about what a sale does at its busiest.
+/// `$1` first group, `$2` groups, `$3` jobs of each, `$4` whether they are alone, `$5` when the last of them became due. As if twenty
+/// thousand a second had been written, about what a sale does at its busiest.
 const JOBS: &str = "INSERT INTO jobs (event_id, id, lane, kind, group_key, number, is_head, payload, run_at, created_at) \
      SELECT '00000000-0000-0000-0000-000000000000', id, KIND, KIND, CASE WHEN $4 THEN id::text ELSE 'group ' || of_group END, \
        number + 1, number = 0, jsonb_build_array(of_group, number), due, due \

@@ -131,8 +131,11 @@ pub struct Row {
     pub lowest: f64,
     /// The fastest round.
     pub highest: f64,
-    /// Jobs a second divided by those of jobs alone; absent for jobs one after the other, which is another thing.
+    /// Jobs a second divided by those of jobs alone in the same round, the median; absent for jobs one after the other, which is another
+    /// thing.
     pub ratio: Option<f64>,
+    /// The same to those of small groups, for small groups that have something ahead: what that costs them.
+    pub ratio_to_small_groups: Option<f64>,
     /// Everything that is wrong, in words; empty if each job was done once, and each group in order.
     pub breaches: Vec<String>,
 }
@@ -159,7 +162,8 @@ impl Measurement {
     }
 }
 
-/// Measures in a new database beside the one at `url`, which `admin` is connected to, and drops it afterwards, also after an error or a signal.
+/// Measures in a new database beside the one at `url`, which `admin` is connected to, and drops it afterwards, also after an error or a
+/// signal.
 ///
 /// # Errors
 /// [`QueueError`].
@@ -194,8 +198,6 @@ fn measure(app: &App, args: &QueueArgs, halt: &Halt) -> Result<Measurement, Queu
             runs.push((situation, run));
         }
     }
-    let alone = Row::of(Situation::Alone, args, &runs, None).jobs_per_second;
-    let row = |situation| Row::of(situation, args, &runs, (situation != Situation::OneGroup).then_some(alone));
     Ok(Measurement {
         server: Server::of(&mut bench.conn)?,
         threads: args.threads,
@@ -203,7 +205,7 @@ fn measure(app: &App, args: &QueueArgs, halt: &Halt) -> Result<Measurement, Queu
         rounds: args.rounds,
         ahead: args.ahead,
         finished: args.finished,
-        rows: Situation::ALL.map(row).to_vec(),
+        rows: Situation::ALL.map(|situation| Row::of(situation, args, &runs)).to_vec(),
     })
 }
 
@@ -272,24 +274,38 @@ impl Bench<'_> {
 }
 
 impl Row {
-    /// The rounds of one situation; `alone` is what the ratio is to.
-    fn of(situation: Situation, args: &QueueArgs, runs: &[(Situation, Run)], alone: Option<f64>) -> Self {
-        let rounds = || runs.iter().filter(move |(of, _)| *of == situation).map(|(_, run)| run);
-        let mut rates: Vec<f64> = rounds().map(|run| run.jobs_per_second).collect();
-        rates.sort_by(f64::total_cmp);
-        let median = rates.get(rates.len() / 2).copied().unwrap_or_default();
+    /// The rounds of one situation.
+    fn of(situation: Situation, args: &QueueArgs, runs: &[(Situation, Run)]) -> Self {
+        let rounds = |wanted| runs.iter().filter(move |(of, _)| *of == wanted).map(|(_, run)| run);
+        let rates: Vec<f64> = sorted(rounds(situation).map(|run| run.jobs_per_second));
+        let ratio_to = |base| {
+            let pairs = rounds(situation).zip(rounds(base)).filter(|(_, base)| base.jobs_per_second > 0.0);
+            rounded(median(&sorted(pairs.map(|(run, base)| run.jobs_per_second / base.jobs_per_second))))
+        };
         Self {
             situation,
             name: situation.name(),
             jobs: situation.wanted(args).count(),
-            done_beside: rounds().map(|run| run.done_beside).sum(),
-            jobs_per_second: rounded(median),
+            done_beside: rounds(situation).map(|run| run.done_beside).sum(),
+            jobs_per_second: rounded(median(&rates)),
             lowest: rounded(rates.first().copied().unwrap_or_default()),
             highest: rounded(rates.last().copied().unwrap_or_default()),
-            ratio: alone.filter(|alone| *alone > 0.0).map(|alone| rounded(median / alone)),
-            breaches: rounds().flat_map(|run| run.breaches.iter().cloned()).collect(),
+            ratio: (situation != Situation::OneGroup).then(|| ratio_to(Situation::Alone)),
+            ratio_to_small_groups: (situation == Situation::LargeGroupAhead).then(|| ratio_to(Situation::SmallGroups)),
+            breaches: rounds(situation).flat_map(|run| run.breaches.iter().cloned()).collect(),
         }
     }
+}
+
+fn sorted(numbers: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut sorted: Vec<f64> = numbers.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// The one in the middle; of two, the larger.
+fn median(sorted: &[f64]) -> f64 {
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
 /// Tells on the error output how far the measurement is. That nobody reads it does not end the measurement.

@@ -52,9 +52,13 @@ fn line(width: usize, name: &str, cells: [String; 5]) -> String {
 
 fn meaning(measurement: &Measurement) -> String {
     let mut sentences = vec![
-        "Ratio: to jobs alone, in this run. Of the small groups behind the large one only their own jobs count, until the last is done."
+        "Ratio: to jobs alone in the same round, the median. A job of a group costs one write more, which makes the next one ready."
             .to_owned(),
     ];
+    let behind = measurement.rows.iter().find_map(|row| row.ratio_to_small_groups);
+    sentences.extend(behind.map(|ratio| {
+        format!("Behind the large group the small ones are done at {ratio:.2} times the rate without it; only their own jobs count.")
+    }));
     if !measurement.server.is_durable() {
         sentences.push("This server answers before what was done is on the disk, which flatters every figure.".to_owned());
     }

@@ -62,8 +62,8 @@ impl Worker {
         let output = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut worker = Self { input: process.stdin.take(), output, process };
         let statements = json!({
+            "settings": statements::SETTINGS,
             "take": statements::TAKE,
-            "lock_heads": statements::LOCK_HEADS,
             "complete": statements::COMPLETE,
             "promote": statements::PROMOTE,
             "retry": statements::RETRY,

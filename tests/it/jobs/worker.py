@@ -36,7 +36,13 @@ jobs = sa.Table(
     sa.Column("run_at", sa.DateTime(timezone=True)),
     sa.Column("attempts", sa.Integer),
 )
-lanes = sa.Table("job_lanes", schema, sa.Column("name", sa.Text, primary_key=True), sa.Column("paused_at", sa.DateTime(timezone=True)))
+lanes = sa.Table(
+    "job_lanes",
+    schema,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("paused_at", sa.DateTime(timezone=True)),
+    sa.Column("rests_until", sa.DateTime(timezone=True)),
+)
 done_log = sa.Table("done_log", schema, sa.Column("event_id", sa.Uuid), sa.Column("id", sa.Uuid), sa.Column("by", sa.Text))
 
 UUIDS, TEXTS, INTEGERS = ARRAY(sa.Uuid), ARRAY(sa.Text), ARRAY(sa.Integer)
@@ -55,10 +61,11 @@ def values(*all_values):
 
 def claim_of(lane, now, count):
     # The states are literals, as in the contract: the index is one of those that can be taken.
-    paused = sa.exists().where(lanes.c.name == lane, lanes.c.paused_at.is_not(None))
+    paused_or_rests = sa.or_(lanes.c.paused_at.is_not(None), lanes.c.rests_until > now)
+    stands_still = sa.exists().where(lanes.c.name == lane, paused_or_rests)
     return (
         sa.select(jobs)
-        .where(jobs.c.lane == lane, jobs.c.state == sa.literal_column("'CREATED'"), jobs.c.is_head, jobs.c.run_at <= now, ~paused)
+        .where(jobs.c.lane == lane, jobs.c.state == sa.literal_column("'CREATED'"), jobs.c.is_head, jobs.c.run_at <= now, ~stands_still)
         .order_by(jobs.c.lane, jobs.c.run_at, jobs.c.event_id, jobs.c.id)
         .limit(count)
         .with_for_update(skip_locked=True)
@@ -70,9 +77,9 @@ class Worker:
         self.lane, self.node, self.batch = told["lane"], told["node"], told["batch"]
         self.engine = sa.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(told["url"]))
         statements = told["statements"]
+        self.settings = sa.text(statements["settings"])
         self.take = of_contract(statements["take"], UUIDS, UUIDS, sa.Text, TIME, sa.Uuid, TIME)
-        self.lock_heads = of_contract(statements["lock_heads"], UUIDS, UUIDS)
-        self.complete = of_contract(statements["complete"], UUIDS, UUIDS, sa.Uuid, TIME)
+        self.complete = of_contract(statements["complete"], UUIDS, UUIDS, TEXTS, sa.Uuid, TIME)
         self.promote = of_contract(statements["promote"], UUIDS, TEXTS, INTEGERS, TIME)
         self.retry = of_contract(statements["retry"], sa.Uuid, sa.Uuid, sa.Uuid, TIME, sa.Text)
         self.give_up = of_contract(statements["give_up"], sa.Uuid, sa.Uuid, sa.Uuid, TIME, sa.Text)
@@ -81,6 +88,7 @@ class Worker:
         for attempt in range(1, TRIES_MAX + 1):
             try:
                 with self.engine.begin() as conn:
+                    conn.execute(self.settings)
                     return body(conn)
             except sa.exc.OperationalError as error:
                 if error.orig.sqlstate not in ("40P01", "40001") or attempt == TRIES_MAX:
@@ -124,8 +132,8 @@ class Worker:
             return 0
 
         def body(conn):
-            conn.execute(self.lock_heads, values([job.event_id for job in done], [job.id for job in done]))
-            over = conn.execute(self.complete, values([job.event_id for job in done], [job.id for job in done], lease, now)).all()
+            events, ids, groups = zip(*((job.event_id, job.id, job.group_key) for job in done))
+            over = conn.execute(self.complete, values(list(events), list(ids), list(groups), lease, now)).all()
             if over:
                 conn.execute(done_log.insert(), [{"event_id": job.event_id, "id": job.id, "by": self.node} for job in over])
             self.promote_after(conn, over, now)
