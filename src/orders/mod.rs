@@ -4,11 +4,13 @@
 
 mod audit;
 mod desk;
+mod error;
 mod expiry;
 mod history;
 pub mod jobs;
 mod life;
 mod limits;
+mod lists;
 mod queries;
 pub mod rules;
 mod sale;
@@ -24,26 +26,24 @@ use diesel::PgConnection;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    db::{DbCause, DbError},
-    events::{self, Checkout, Event, EventError, Programme},
+    db::DbError,
+    events::{self, Checkout, Event, Programme},
     ids::{EventId, OrderId, PartnerId, TicketTypeId, same_secret},
-    input::FieldErrors,
     inventory::{self, Ticket},
     money::Currency,
 };
 pub use audit::{AuditReport, Breach, audit};
 pub use desk::Desk;
+pub use error::{OrderError, Short, Shortage};
 pub use expiry::{Swept, expire_everywhere};
 pub use history::{Actor, HistoryEntry, What};
 pub use life::{Changed, Which, use_ticket};
 pub use limits::change_event;
+pub use lists::{ORDERS_PAGE_MAX, OrdersPage, Takings, list, takings};
 pub use rules::{HoldLimits, LineInput, Purchase, PurchaseInput};
 pub use sale::{Outcome, SaleLimits};
 pub use states::{OrderChange, OrderStatus};
 pub use story::{Story, sold_out_time, stories};
-
-/// Most orders on one page of a list.
-pub const ORDERS_PAGE_MAX: usize = 100;
 
 /// Who buys; Idempotency-Keys are theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -178,140 +178,6 @@ pub struct Placed {
     pub type_codes: Arc<TypeCodes>,
 }
 
-/// One ticket type that is not there as often as asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Shortage {
-    /// Code of the type.
-    pub ticket_type: String,
-    /// How many were asked for.
-    pub requested: i64,
-    /// How many are left; exact when it is said.
-    pub available: i64,
-    /// How many others hold, and may give back.
-    pub held: i64,
-}
-
-/// Why there is no order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Short {
-    /// Nothing is left, and nobody may give anything back.
-    SoldOut,
-    /// Some are left, and not enough.
-    TooFewLeft,
-    /// Nothing is left, and some may come back.
-    AllHeld,
-}
-
-/// Why an operation on orders was refused.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum OrderError {
-    /// There is no such event.
-    #[error("there is no event {0:?}")]
-    EventNotFound(String),
-    /// There is no such order, or it is not the caller's.
-    #[error("there is no such order")]
-    NotFound,
-    /// The input is wrong.
-    #[error("{0}")]
-    Invalid(FieldErrors),
-    /// The sale has not begun, or is paused.
-    #[error("the sale is not open")]
-    SalesNotOpen {
-        /// When it opens, if that is known.
-        opens_at: Option<DateTime<Utc>>,
-        /// It was open, and may go on.
-        paused: bool,
-        /// Code of the type whose own window it is; none if it is the event's.
-        ticket_type: Option<String>,
-    },
-    /// The sale is over.
-    #[error("the sale is closed")]
-    SalesClosed {
-        /// The event will not take place.
-        cancelled: bool,
-        /// Code of the type whose own window it is; none if it is the event's.
-        ticket_type: Option<String>,
-    },
-    /// More than the event allows.
-    #[error("{requested} tickets were asked for, and {limit} are the most")]
-    LimitExceeded {
-        /// Most tickets in one order.
-        limit: i64,
-        /// How many were asked for, over all lines.
-        requested: i64,
-    },
-    /// More than the event allows one buyer, over all orders.
-    #[error("the buyer has {has} tickets, {limit} are the most, and {requested} more were asked for")]
-    BuyerLimitExceeded {
-        /// Most tickets of one buyer.
-        limit: i64,
-        /// How many the buyer has, held and bought.
-        has: i64,
-        /// How many were asked for.
-        requested: i64,
-    },
-    /// The hold ran out, and too few tickets are left for it.
-    #[error("the hold ran out, and its tickets are gone")]
-    HoldExpired,
-    /// The order was cancelled.
-    #[error("the order was cancelled")]
-    Cancelled,
-    /// The event has begun, so nothing is taken back.
-    #[error("the event has begun")]
-    EventBegun,
-    /// The event does not let buyers give tickets back, or no longer.
-    #[error("buyers may not give tickets back")]
-    CancelNotAllowed {
-        /// Until when they might.
-        until: Option<DateTime<Utc>>,
-    },
-    /// A ticket was used at the door.
-    #[error("ticket {position} was used at {at}")]
-    TicketUsed {
-        /// Which.
-        position: i32,
-        /// When.
-        at: DateTime<Utc>,
-    },
-    /// No ticket that is sold has this code.
-    #[error("there is no such ticket")]
-    TicketNotFound,
-    /// Fewer are left than asked for. Never empty: every type that is short.
-    #[error("fewer tickets are left than asked for")]
-    Short(Short, Vec<Shortage>),
-    /// The same key came with another request before.
-    #[error("this Idempotency-Key was used for another request")]
-    KeyReused,
-    /// The same key is being worked on at this moment, for longer than was waited.
-    #[error("a request with this Idempotency-Key is under way")]
-    KeyInProgress,
-    /// The database failed.
-    #[error(transparent)]
-    Db(#[from] DbError),
-}
-
-impl DbCause for OrderError {
-    fn db_cause(&self) -> Option<&DbError> {
-        match self {
-            Self::Db(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<EventError> for OrderError {
-    fn from(error: EventError) -> Self {
-        match error {
-            EventError::NotFound(slug) => Self::EventNotFound(slug),
-            EventError::TypeNotFound(code) => {
-                Self::Invalid(FieldErrors::one("ticket_type", format!("{code:?} is not a ticket type of this event")))
-            }
-            EventError::Invalid(errors) => Self::Invalid(errors),
-            EventError::Db(error) => Self::Db(error),
-        }
-    }
-}
-
 /// Somebody who changes an order: what is theirs to touch, and what the history calls them.
 #[derive(Clone, Debug)]
 pub struct Party {
@@ -379,65 +245,6 @@ fn may_read(reader: &Reader, order: &Order) -> bool {
         Reader::Partner(id) => order.caller == Caller::Partner(*id),
         Reader::Link(key) => same_secret(key, &order.access_key),
     }
-}
-
-/// One page of an event's orders, newest first.
-#[derive(Clone, Debug)]
-pub struct OrdersPage {
-    /// The event.
-    pub programme: Programme,
-    /// The orders with their tickets.
-    pub orders: Vec<Placed>,
-    /// The last id of this page, if there are more behind it.
-    pub next: Option<OrderId>,
-}
-
-/// A page of at most `limit` orders (never more than [`ORDERS_PAGE_MAX`]) older than `before`.
-///
-/// Ids grow with time and are unique, so orders made at the same moment are neither skipped nor shown twice.
-///
-/// # Errors
-/// [`OrderError::EventNotFound`].
-pub fn list(
-    conn: &mut PgConnection,
-    slug: &str,
-    partner: Option<PartnerId>,
-    limit: usize,
-    before: Option<OrderId>,
-) -> Result<OrdersPage, OrderError> {
-    let programme = events::programme(conn, slug)?;
-    let event = programme.event.id;
-    let limit = limit.clamp(1, ORDERS_PAGE_MAX);
-    let mut orders = queries::orders(conn, event, partner, limit + 1, before)?;
-    let more = orders.len() > limit;
-    orders.truncate(limit);
-    let next = orders.last().filter(|_| more).map(|order| order.id);
-    let positions: Vec<i32> = orders.iter().flat_map(|order| order.positions.iter().copied()).collect();
-    let mut tickets = inventory::tickets_at(conn, event, &positions)?;
-    let type_codes = type_codes(&programme);
-    let placed =
-        |order: Order| Placed { tickets: tickets.remove(&order.id).unwrap_or_default(), type_codes: Arc::clone(&type_codes), order };
-    let orders = orders.into_iter().map(placed).collect();
-    Ok(OrdersPage { programme, orders, next })
-}
-
-/// What an event has sold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Takings {
-    /// Orders that stand.
-    pub orders: i64,
-    /// Their tickets.
-    pub tickets: i64,
-    /// The sum of their totals, in minor units.
-    pub total_minor: i64,
-}
-
-/// What each of these events has sold; one without a sale is absent. Reads every order of the events.
-///
-/// # Errors
-/// The database's.
-pub fn takings(conn: &mut PgConnection, events: &[EventId]) -> Result<HashMap<EventId, Takings>, DbError> {
-    queries::takings(conn, events)
 }
 
 fn type_codes(programme: &Programme) -> Arc<TypeCodes> {
