@@ -14,6 +14,7 @@ use crate::{
         Changed, LineInput, PurchaseInput,
         shown::{OrderJson, TicketJson},
     },
+    web::body::Object,
     webhooks::{Delivery, Endpoint, EndpointInput, rules::secret_text},
 };
 
@@ -50,8 +51,8 @@ impl<'de> Deserialize<'de> for Whole {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OrderBody {
-    buyer: Option<BuyerBody>,
-    items: Option<Vec<ItemBody>>,
+    buyer: Option<Object<BuyerBody>>,
+    items: Option<Vec<Object<ItemBody>>>,
     accept_fewer: Option<bool>,
     /// Of a hold only. Left out of what is hashed where it is absent, as it was before there were holds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,8 +81,11 @@ impl OrderBody {
 
     /// The same without the JSON, for the rules to check.
     pub(super) fn into_input(self) -> PurchaseInput {
-        let buyer = self.buyer.unwrap_or_default();
-        let line = |item: ItemBody| LineInput { ticket_type: item.ticket_type, quantity: item.quantity.map(|quantity| quantity.0) };
+        let Object(buyer) = self.buyer.unwrap_or_default();
+        let line = |Object(item): Object<ItemBody>| LineInput {
+            ticket_type: item.ticket_type,
+            quantity: item.quantity.map(|quantity| quantity.0),
+        };
         PurchaseInput {
             buyer_name: buyer.name,
             buyer_email: buyer.email,

@@ -118,6 +118,29 @@ fn a_quantity_is_a_json_integer_of_one_or_more() {
 }
 
 #[test]
+fn an_object_is_an_object_and_what_else_it_was_is_told_in_words_of_json() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 5)]);
+    let (buyer, items) = (json!({"name": "Ada", "email": "ada@example.org"}), json!([{"ticket_type": "standard", "quantity": 1}]));
+    let wrong = [
+        (json!([buyer, items]), "body", "must be an object, not an array"),
+        (json!("gala"), "body", "must be an object, not string \"gala\""),
+        (json!({"buyer": ["Ada", "ada@example.org"], "items": items}), "buyer", "must be an object, not an array"),
+        (json!({"buyer": buyer, "items": [["standard", 1]]}), "items[0]", "must be an object, not an array"),
+        (json!({"buyer": buyer, "items": items[0]}), "items", "must be an array, not an object"),
+        (json!({"buyer": buyer, "items": [null]}), "items[0]", "must be an object, not null"),
+        (json!({"buyer": {"name": 7}, "items": items}), "buyer.name", "must be a string, not integer `7`"),
+        (json!({"buyer": buyer, "items": items, "accept_fewer": "yes"}), "accept_fewer", "must be true or false, not string \"yes\""),
+    ];
+    for (body, field, message) in wrong {
+        let refused = shop.client.post("/api/v1/events/gala/orders", &body);
+        assert_eq!(refused.status, 422, "{body}: {refused:?}");
+        assert_eq!(refused.json()["errors"], json!([{"field": field, "message": message}]), "{body}");
+    }
+    assert_eq!((shop.count("SOLD"), shop.orders()), (0, 0));
+}
+
+#[test]
 fn everything_wrong_is_told_at_once_and_by_field() {
     let shop = Shop::open();
     shop.gala(&[("standard", 4_500, 5)]);
