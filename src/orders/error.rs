@@ -87,6 +87,9 @@ pub enum OrderError {
     /// The order was cancelled.
     #[error("the order was cancelled")]
     Cancelled,
+    /// The event will not take place, so nobody is let in.
+    #[error("the event is cancelled")]
+    EventCancelled,
     /// The event has begun, so nothing is taken back.
     #[error("the event has begun")]
     EventBegun,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     db::{DbError, transaction},
-    events::{self, Programme, Selling},
+    events::{self, EventState, Programme, Selling},
     ids::{OrderId, TicketTypeId, new_ticket_code, same_secret},
     input::FieldErrors,
     inventory::{
@@ -314,7 +314,8 @@ fn take_off(order: &mut Order, programme: &Programme, returned: &[Ticket]) {
 /// Lets the holder of a ticket through the door, once.
 ///
 /// # Errors
-/// [`OrderError::EventNotFound`]; [`OrderError::TicketNotFound`] if no ticket that is sold has this code; [`OrderError::TicketUsed`].
+/// [`OrderError::EventNotFound`]; [`OrderError::TicketNotFound`] if no ticket that is sold has this code; [`OrderError::TicketUsed`];
+/// [`OrderError::EventCancelled`].
 pub fn use_ticket(
     conn: &mut PgConnection,
     now: DateTime<Utc>,
@@ -334,6 +335,9 @@ pub fn use_ticket(
         let ticket = ticket.ok_or(OrderError::TicketNotFound)?;
         if let Some(at) = ticket.used_at {
             return Err(OrderError::TicketUsed { position, at });
+        }
+        if programme.event.state == EventState::Cancelled {
+            return Err(OrderError::EventCancelled);
         }
         inventory::mark_used(conn, event, position, now)?;
         history::append(conn, event, now, &party.actor, &[Happening { order: id, what: What::Used, positions: &[position] }])?;

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{OrderError, OrderLine};
 use crate::{
     email::{self, Email},
-    events::{Event, Programme, Selling},
+    events::{Event, EventState, Programme, Selling},
     ids::TicketTypeId,
     input::{FieldErrors, line_of_text},
     inventory::Ticket,
@@ -211,7 +211,8 @@ fn is_open(selling: Selling, ticket_type: Option<&str>) -> Result<(), OrderError
 /// # Errors
 /// [`OrderError::EventBegun`]; for a buyer also [`OrderError::CancelNotAllowed`]: only as long as the event lets them.
 pub fn may_cancel(event: &Event, by_buyer: bool, now: DateTime<Utc>) -> Result<(), OrderError> {
-    if event.has_begun(now) {
+    // One that is cancelled never begins, and its orders are still to be settled.
+    if event.has_begun(now) && event.state != EventState::Cancelled {
         return Err(OrderError::EventBegun);
     }
     if by_buyer && event.buyers_cancel_until.is_none_or(|until| now >= until) {

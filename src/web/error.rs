@@ -271,6 +271,7 @@ impl From<OrderError> for Problem {
                 Self::new(StatusCode::GONE, "hold_expired", "The hold ran out, and too few tickets are left: nothing was bought.")
             }
             OrderError::Cancelled => conflict("order_cancelled", "The order was cancelled: make a new one.".to_owned()),
+            OrderError::EventCancelled => conflict("event_cancelled", "The event is cancelled: nobody is let in.".to_owned()),
             OrderError::EventBegun => conflict("event_begun", "The event has begun: its tickets are not taken back.".to_owned()),
             OrderError::CancelNotAllowed { .. } => conflict(
                 "cancel_not_allowed",

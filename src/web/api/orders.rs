@@ -119,7 +119,8 @@ pub(in crate::web) async fn cancel(
     Ok(answer(StatusCode::OK, &OrderJson::of(&slug, changed.placed, app.clock.now())))
 }
 
-/// `POST /events/{slug}/tickets/{code}/use`: lets the holder of a ticket in, once. 409 `ticket_used` the second time.
+/// `POST /events/{slug}/tickets/{code}/use`: lets the holder of a ticket in, once. 409 `ticket_used` the second time, and
+/// `event_cancelled` if it will not take place.
 pub(in crate::web) async fn use_ticket(
     app: Data<App>,
     request: HttpRequest,

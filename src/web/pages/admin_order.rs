@@ -79,7 +79,7 @@ pub(in crate::web) async fn show(
         Err(to_login) => return Ok(to_login),
     };
     let notice = match query.into_inner().done.as_deref() {
-        Some("cancelled") => Some(Said::new("good", "Given back", "The tickets are on sale again.")),
+        Some("cancelled") => Some(Said::new("good", "Given back", "The tickets are back in the stock.")),
         _ => None,
     };
     let (slug, id) = path.into_inner();

@@ -270,9 +270,11 @@ fn sections(programme: &Programme, order: &Order, news: News, now: DateTime<Utc>
         News::Nothing | News::Returned => None,
     };
     let over = (is_over && refused.is_none()).then(|| Section::over(programme, order, status, returned, now));
-    let mut sections: Vec<Section> = refused.into_iter().chain(over).collect();
+    // A form that was refused for that reason has said so.
+    let off = Section::of_cancelled_event(&programme.event, status)
+        .filter(|off| refused.as_ref().is_none_or(|refused| refused.title != off.title));
+    let mut sections: Vec<Section> = refused.into_iter().chain(off).chain(over).collect();
     if !is_over {
-        sections.extend(Section::of_cancelled_event(&programme.event, status));
         sections.extend(Section::of_returned(order, returned));
         sections.extend(Section::of_fewer(order));
     }
@@ -293,20 +295,30 @@ impl Section {
 
     /// What became of an order that is over.
     fn over(programme: &Programme, order: &Order, status: OrderStatus, returned: bool, now: DateTime<Utc>) -> Self {
+        let takes_place = programme.event.state != EventState::Cancelled;
+        let sells = rules::may_sell(programme, order.lines.iter().map(|line| line.ticket_type.as_str()), now).is_ok();
+        let onward = if sells { "See what is left" } else { "Back to the event" };
         if status == OrderStatus::Cancelled {
-            let text = "Its tickets are on sale again, and no longer valid. Nothing is owed for them.";
+            let text = if sells {
+                "Its tickets are on sale again, and no longer valid. Nothing is owed for them."
+            } else {
+                "Its tickets are no longer valid. Nothing is owed for them."
+            };
             let tone = if returned { "good" } else { "info" };
-            return Self { is_news: returned, onward: Some("See what is left"), ..Self::new(tone, text) };
+            return Self { is_news: returned, onward: Some(onward), ..Self::new(tone, text) };
+        }
+        if !takes_place {
+            return Self { onward: Some(onward), ..Self::new("warn", "What was kept for you was given up. Nothing has been bought.") };
         }
         let mut section = Self::new("warn", "What was kept for you went back on sale. Nothing has been bought.");
-        if rules::may_sell(programme, order.lines.iter().map(|line| line.ticket_type.as_str()), now).is_err() {
+        if !sells {
             section.lines.push("It is not sold at this moment.".to_owned());
-            return Self { onward: Some("Back to the event"), ..section };
+            return Self { onward: Some(onward), ..section };
         }
         section.lines.push(
             "You can still try. What others took is replaced with tickets of the same kind and price, while there are any.".to_owned(),
         );
-        Self { again: Some(button_of(&programme.event, order)), onward: Some("See what is left"), ..section }
+        Self { again: Some(button_of(&programme.event, order)), onward: Some(onward), ..section }
     }
 
     fn of_cancelled_event(event: &Event, status: OrderStatus) -> Option<Self> {

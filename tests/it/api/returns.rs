@@ -84,6 +84,19 @@ fn nothing_is_taken_back_once_the_event_has_begun() {
     let refused = cancel(&shop, &path, json!({}));
     assert_eq!((refused.status, refused.code().as_str()), (409, "event_begun"), "{refused:?}");
     assert_eq!(shop.count("SOLD"), 1);
+    assert_eq!(shop.client.patch("/api/v1/events/gala", &json!({"state": "cancelled"})).status, 200);
+    assert_eq!(cancel(&shop, &path, json!({})).json()["status"], "cancelled", "what is cancelled never begins, and is to be settled");
+}
+
+#[test]
+fn nobody_is_let_in_to_an_event_that_is_cancelled() {
+    let shop = shop();
+    let code = shop.buy(1).json()["tickets"][0]["code"].as_str().unwrap().to_owned();
+    assert_eq!(shop.client.patch("/api/v1/events/gala", &json!({"state": "cancelled"})).status, 200);
+    let refused = use_ticket(&shop, &code);
+    assert_eq!((refused.status, refused.code().as_str()), (409, "event_cancelled"), "{refused:?}");
+    assert_eq!(shop.client.patch("/api/v1/events/gala", &json!({"state": "on_sale"})).status, 200);
+    assert_eq!(use_ticket(&shop, &code).status, 200);
 }
 
 fn use_ticket(shop: &Shop, code: &str) -> Reply {

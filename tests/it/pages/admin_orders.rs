@@ -56,7 +56,7 @@ fn the_list_leads_to_the_order_with_its_buyer_tickets_and_history() {
 fn an_admin_cancels_one_of_two_tickets_and_the_history_says_who() {
     let (shop, admin, address) = sold(2);
     let after = admin.follow(&admin.send(&ticked(&admin.get(&address), 2)));
-    assert!(after.says("Given back The tickets are on sale again."), "{}", after.text());
+    assert!(after.says("Given back The tickets are back in the stock."), "{}", after.text());
     assert!(after.says("1 ticket for Ada sold") && after.says("Total €45.00"), "{}", after.text());
     assert_eq!((shop.count("SOLD"), shop.count("AVAILABLE")), (1, 4));
     assert_eq!(history(&after), ["Bought, the buyer, 2 tickets", &format!("Some cancelled, admin {EMAIL}, 1 ticket: no. 2")]);

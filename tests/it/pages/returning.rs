@@ -152,4 +152,9 @@ fn tickets_of_an_event_that_is_cancelled_say_so() {
     let order = buyer.follow(&bought);
     assert!(order.says("This event is cancelled It will not take place.") && order.codes().len() == 2, "{}", order.text());
     assert!(!order.says("show the codes at the door"), "{}", order.text());
+    let (path, _) = bought.header("location").split_once('?').unwrap();
+    assert_eq!(shop.client.post(&format!("/api/v1{path}/cancel"), &json!({})).status, 200);
+    let settled = buyer.follow(&bought);
+    assert!(settled.says("This event is cancelled It will not take place. Its tickets are no longer valid."), "{}", settled.text());
+    assert!(!settled.says("on sale") && !settled.says("See what is left"), "{}", settled.text());
 }
