@@ -7,7 +7,7 @@ mod key_ring;
 mod queries;
 pub mod rules;
 
-use std::{str::FromStr, sync::OnceLock};
+use std::{collections::HashMap, str::FromStr, sync::OnceLock};
 
 use argon2::{
     Argon2,
@@ -235,6 +235,14 @@ fn hash_password(password: &str) -> Result<String, AccountError> {
 
 fn verify_password(password: &str, hash: &str) -> bool {
     PasswordHash::new(hash).is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+}
+
+/// The names of all partners.
+///
+/// # Errors
+/// The database's.
+pub fn partner_names(conn: &mut PgConnection) -> Result<HashMap<PartnerId, String>, DbError> {
+    queries::partner_names(conn)
 }
 
 /// The name of a partner.

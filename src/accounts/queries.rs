@@ -1,5 +1,7 @@
 //! SQL of accounts. Takes a connection, opens and commits nothing.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use diesel::{dsl::exists, prelude::*, sql_query};
 use uuid::Uuid;
@@ -115,6 +117,11 @@ pub(super) fn insert_partner_key(
 
 pub(super) fn partner_name(conn: &mut PgConnection, id: PartnerId) -> Result<Option<String>, DbError> {
     Ok(partners::table.find(id.uuid()).select(partners::name).first(conn).optional()?)
+}
+
+pub(super) fn partner_names(conn: &mut PgConnection) -> Result<HashMap<PartnerId, String>, DbError> {
+    let rows: Vec<(Uuid, String)> = partners::table.select((partners::id, partners::name)).load(conn)?;
+    Ok(rows.into_iter().map(|(id, name)| (id.into(), name)).collect())
 }
 
 pub(super) fn partner_by_key(conn: &mut PgConnection, key_hash: &[u8]) -> Result<Option<Partner>, DbError> {

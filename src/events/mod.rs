@@ -3,6 +3,8 @@
 mod queries;
 pub mod rules;
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use diesel::PgConnection;
@@ -298,6 +300,14 @@ pub fn programme(conn: &mut PgConnection, slug: &str) -> Result<Programme, Event
     let event = queries::event(conn, slug)?.ok_or_else(|| EventError::NotFound(slug.to_owned()))?;
     let ticket_types = queries::ticket_types(conn, event.id)?;
     Ok(Programme { event, ticket_types })
+}
+
+/// The slugs of these events; one that is not there is absent.
+///
+/// # Errors
+/// The database's.
+pub fn slugs(conn: &mut PgConnection, ids: &[EventId]) -> Result<HashMap<EventId, String>, DbError> {
+    queries::slugs(conn, ids)
 }
 
 /// The event of that id with its ticket types.

@@ -146,6 +146,12 @@ pub(super) fn event_by_id(conn: &mut PgConnection, id: EventId) -> Result<Option
     row.map(Event::try_from).transpose()
 }
 
+pub(super) fn slugs(conn: &mut PgConnection, ids: &[EventId]) -> Result<HashMap<EventId, String>, DbError> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let rows: Vec<(Uuid, String)> = events::table.filter(events::id.eq_any(ids)).select((events::id, events::slug)).load(conn)?;
+    Ok(rows.into_iter().map(|(id, slug)| (id.into(), slug)).collect())
+}
+
 pub(super) fn event_for_update(conn: &mut PgConnection, slug: &str) -> Result<Option<Event>, DbError> {
     if !is_slug(slug) {
         return Ok(None);

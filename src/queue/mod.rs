@@ -298,7 +298,7 @@ pub fn add_lanes(conn: &mut PgConnection, now: DateTime<Utc>, names: &[&str]) ->
     queries::add_lanes(conn, now, names)
 }
 
-/// Forgets a lane, and what waits in it: nobody will work it.
+/// Forgets a lane, with what waits in it and what came of it: nobody will work it, or look at it.
 ///
 /// # Errors
 /// The database's.
@@ -306,12 +306,38 @@ pub fn remove_lane(conn: &mut PgConnection, name: &str) -> Result<(), DbError> {
     queries::remove_lane(conn, name)
 }
 
+/// Forgets what waits in lanes of these kinds that are not known any more: a job was at work when its receiver went, or was made just then.
+/// Returns how many jobs.
+///
+/// # Errors
+/// The database's.
+pub fn forget_lanes_gone(conn: &mut PgConnection, kinds: &[&str]) -> Result<usize, DbError> {
+    let gone = as_consumer(conn, |conn| queries::lanes_gone(conn, kinds))?;
+    gone.iter().try_fold(0, |forgotten, lane| Ok(forgotten + queries::empty_lane(conn, lane)?))
+}
+
+/// Forgets what waits in a lane, and returns how many jobs.
+///
+/// # Errors
+/// The database's.
+pub fn empty_lane(conn: &mut PgConnection, lane: &str) -> Result<usize, DbError> {
+    if queries::has_heads(conn, lane)? { queries::empty_lane(conn, lane) } else { Ok(0) }
+}
+
 /// Lets a lane rest: nobody takes its jobs before `until`. For a lane whose receiver does not answer.
 ///
 /// # Errors
 /// The database's.
 pub fn rest(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>) -> Result<(), DbError> {
-    queries::rest(conn, lane, until)
+    queries::rest(conn, lane, Some(until))
+}
+
+/// Ends the rest of a lane.
+///
+/// # Errors
+/// The database's.
+pub fn end_rest(conn: &mut PgConnection, lane: &str) -> Result<(), DbError> {
+    queries::rest(conn, lane, None)
 }
 
 /// Stops or resumes the taking of jobs from a lane; `false` if there is no such lane. What is at work is finished. One that is paused already
@@ -339,20 +365,36 @@ pub enum PutBack {
 /// # Errors
 /// The database's.
 pub fn retry_failed(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId, id: JobId) -> Result<PutBack, DbError> {
+    transaction(conn, |conn| put_back(conn, now, event, id))
+}
+
+/// Puts the jobs of a lane back that were given up until `now`, the first first, and returns how many: at most [`BATCH_MAX`].
+///
+/// # Errors
+/// The database's.
+pub fn retry_all_failed(conn: &mut PgConnection, now: DateTime<Utc>, lane: &str) -> Result<usize, DbError> {
     transaction(conn, |conn| {
-        let Some((group, lane, state)) = queries::find(conn, event, id)? else { return Ok(PutBack::Unknown) };
-        if state != "FAILED" {
-            return Ok(PutBack::NotGivenUp);
+        let mut back = 0;
+        for (event, id) in queries::given_up(conn, lane, now, BATCH_MAX)? {
+            back += usize::from(matches!(put_back(conn, now, event, id)?, PutBack::In(_)));
         }
-        let of_group = NewJob { event, lane: lane.clone(), kind: "", group: Group::Of(group), unique_key: None, payload: Value::Null };
-        for _ in 0..ENQUEUE_TRIES {
-            let last = queries::last_number(conn, &of_group)?;
-            if queries::revive(conn, now, event, id, last)? {
-                return Ok(PutBack::In(lane));
-            }
-        }
-        Err(DbError::Conflict("a group of jobs changed all the time".to_owned()))
+        Ok(back)
     })
+}
+
+fn put_back(conn: &mut PgConnection, now: DateTime<Utc>, event: EventId, id: JobId) -> Result<PutBack, DbError> {
+    let Some((group, lane, state)) = queries::find(conn, event, id)? else { return Ok(PutBack::Unknown) };
+    if state != "FAILED" {
+        return Ok(PutBack::NotGivenUp);
+    }
+    let of_group = NewJob { event, lane: lane.clone(), kind: "", group: Group::Of(group), unique_key: None, payload: Value::Null };
+    for _ in 0..ENQUEUE_TRIES {
+        let last = queries::last_number(conn, &of_group)?;
+        if queries::revive(conn, now, event, id, last)? {
+            return Ok(PutBack::In(lane));
+        }
+    }
+    Err(DbError::Conflict("a group of jobs changed all the time".to_owned()))
 }
 
 /// Deletes jobs that were done before `before`, at most [`BATCH_MAX`], and returns how many. What was given up stays until it is retried.
@@ -370,6 +412,8 @@ pub struct LaneState {
     pub name: String,
     /// Nobody takes its jobs since then.
     pub paused_at: Option<DateTime<Utc>>,
+    /// Nobody takes its jobs before then.
+    pub rests_until: Option<DateTime<Utc>>,
     /// Jobs that wait.
     pub created: i64,
     /// Jobs at work.
@@ -401,6 +445,8 @@ pub struct Failure {
     pub lane: String,
     /// What was to be done.
     pub kind: String,
+    /// What it was told.
+    pub payload: Value,
     /// How often it was tried.
     pub attempts: i32,
     /// What went wrong the last time.

@@ -457,12 +457,41 @@ pub(super) fn add_lanes(conn: &mut PgConnection, now: DateTime<Utc>, names: &[&s
 }
 
 pub(super) fn remove_lane(conn: &mut PgConnection, name: &str) -> Result<(), DbError> {
-    diesel::delete(jobs::table.filter(jobs::lane.eq(name).and(jobs::state.eq("CREATED")))).execute(conn)?;
     diesel::delete(job_lanes::table.find(name)).execute(conn)?;
+    diesel::delete(jobs::table.filter(jobs::lane.eq(name).and(jobs::state.ne("WORKING")))).execute(conn)?;
     Ok(())
 }
 
-pub(super) fn rest(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>) -> Result<(), DbError> {
+/// The lanes of these kinds that have jobs to take and are not known, found by skipping from lane to lane in the index of heads.
+const LANES_GONE: &str = "WITH RECURSIVE lanes (name) AS (\
+       (SELECT lane FROM jobs WHERE state = 'CREATED' AND is_head ORDER BY lane, run_at, event_id, id LIMIT 1) \
+       UNION ALL SELECT (SELECT lane FROM jobs WHERE state = 'CREATED' AND is_head AND lane > lanes.name \
+         ORDER BY lane, run_at, event_id, id LIMIT 1) FROM lanes WHERE name IS NOT NULL) \
+     SELECT name FROM lanes WHERE split_part(name, ':', 1) = ANY ($1) AND NOT EXISTS (SELECT FROM job_lanes AS known WHERE known.name = lanes.name)";
+
+#[derive(QueryableByName)]
+struct NameRow {
+    #[diesel(sql_type = Text)]
+    name: String,
+}
+
+pub(super) fn lanes_gone(conn: &mut PgConnection, kinds: &[&str]) -> Result<Vec<String>, DbError> {
+    let rows: Vec<NameRow> = sql_query(LANES_GONE).bind::<Array<Text>, _>(kinds).load(conn)?;
+    Ok(rows.into_iter().map(|row| row.name).collect())
+}
+
+/// Whether a lane has a job to take, now or later.
+pub(super) fn has_heads(conn: &mut PgConnection, lane: &str) -> Result<bool, DbError> {
+    use diesel::dsl::sql;
+    let heads = jobs::table.filter(jobs::lane.eq(lane).and(sql::<Bool>("state = 'CREATED' AND is_head")));
+    Ok(heads.select(jobs::id).first::<Uuid>(conn).optional()?.is_some())
+}
+
+pub(super) fn empty_lane(conn: &mut PgConnection, lane: &str) -> Result<usize, DbError> {
+    Ok(diesel::delete(jobs::table.filter(jobs::lane.eq(lane).and(jobs::state.eq("CREATED")))).execute(conn)?)
+}
+
+pub(super) fn rest(conn: &mut PgConnection, lane: &str, until: Option<DateTime<Utc>>) -> Result<(), DbError> {
     diesel::update(job_lanes::table.find(lane)).set(job_lanes::rests_until.eq(until)).execute(conn)?;
     Ok(())
 }
@@ -478,6 +507,18 @@ pub(super) fn set_paused(conn: &mut PgConnection, now: DateTime<Utc>, lane: &str
 pub(super) fn find(conn: &mut PgConnection, event: EventId, id: JobId) -> Result<Option<(String, String, String)>, DbError> {
     let job = jobs::table.find((event.uuid(), id.uuid())).select((jobs::group_key, jobs::lane, jobs::state));
     Ok(job.for_update().first(conn).optional()?)
+}
+
+/// Jobs of a lane that were given up until then, the first first.
+pub(super) fn given_up(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>, count: usize) -> Result<Vec<(EventId, JobId)>, DbError> {
+    use diesel::dsl::sql;
+    let rows: Vec<(Uuid, Uuid)> = jobs::table
+        .filter(sql::<Bool>("state = 'FAILED'").and(jobs::lane.eq(lane)).and(jobs::finished_at.le(until)))
+        .order((jobs::finished_at, jobs::number))
+        .limit(i64::try_from(count).unwrap_or(i64::MAX))
+        .select((jobs::event_id, jobs::id))
+        .load(conn)?;
+    Ok(rows.into_iter().map(|(event, id)| (event.into(), id.into())).collect())
 }
 
 const REVIVE: &str = "UPDATE jobs SET state = 'CREATED', attempts = 0, run_at = $3, finished_at = NULL, is_head = $4, number = $5 \
@@ -507,6 +548,8 @@ struct LaneRow {
     name: String,
     #[diesel(sql_type = Nullable<Timestamptz>)]
     paused_at: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    rests_until: Option<DateTime<Utc>>,
     #[diesel(sql_type = BigInt)]
     created: i64,
     #[diesel(sql_type = BigInt)]
@@ -519,7 +562,7 @@ struct LaneRow {
     oldest: Option<DateTime<Utc>>,
 }
 
-const LANES: &str = "SELECT known.name, known.paused_at, coalesce(created, 0) AS created, coalesce(working, 0) AS working, \
+const LANES: &str = "SELECT known.name, known.paused_at, known.rests_until, coalesce(created, 0) AS created, coalesce(working, 0) AS working, \
        coalesce(done, 0) AS done, coalesce(failed, 0) AS failed, oldest \
      FROM job_lanes AS known LEFT JOIN (SELECT lane, count(*) FILTER (WHERE state = 'CREATED') AS created, \
          count(*) FILTER (WHERE state = 'WORKING') AS working, count(*) FILTER (WHERE state = 'DONE') AS done, \
@@ -528,9 +571,10 @@ const LANES: &str = "SELECT known.name, known.paused_at, coalesce(created, 0) AS
 
 pub(super) fn lanes(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<Vec<LaneState>, DbError> {
     let rows: Vec<LaneRow> = sql_query(LANES).bind::<Timestamptz, _>(now).load(conn)?;
-    let lane = |LaneRow { name, paused_at, created, working, done, failed, oldest }| LaneState {
+    let lane = |LaneRow { name, paused_at, rests_until, created, working, done, failed, oldest }| LaneState {
         name,
         paused_at,
+        rests_until,
         created,
         working,
         done,
@@ -540,11 +584,11 @@ pub(super) fn lanes(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<Vec<L
     Ok(rows.into_iter().map(lane).collect())
 }
 
-type FailureRow = (Uuid, Uuid, String, String, i32, Option<String>, String, DateTime<Utc>);
+type FailureRow = (Uuid, Uuid, String, String, Value, i32, Option<String>, String, DateTime<Utc>);
 
 pub(super) fn failures(conn: &mut PgConnection, count: i64) -> Result<Vec<Failure>, DbError> {
     use diesel::dsl::sql;
-    let columns = (jobs::event_id, jobs::id, jobs::lane, jobs::kind, jobs::attempts, jobs::error, jobs::state, jobs::run_at);
+    let columns = (jobs::event_id, jobs::id, jobs::lane, jobs::kind, jobs::payload, jobs::attempts, jobs::error, jobs::state, jobs::run_at);
     let given_up: Vec<FailureRow> =
         jobs::table.filter(sql::<Bool>("state = 'FAILED'")).order(jobs::finished_at.desc()).limit(count).select(columns).load(conn)?;
     let left = count - i64::try_from(given_up.len()).unwrap_or(count);
@@ -554,11 +598,12 @@ pub(super) fn failures(conn: &mut PgConnection, count: i64) -> Result<Vec<Failur
         .limit(left)
         .select(columns)
         .load(conn)?;
-    let failure = |(event, id, lane, kind, attempts, error, state, run_at): FailureRow| Failure {
+    let failure = |(event, id, lane, kind, payload, attempts, error, state, run_at): FailureRow| Failure {
         event: event.into(),
         id: id.into(),
         lane,
         kind,
+        payload,
         attempts,
         error: error.unwrap_or_default(),
         next: (state == "CREATED").then_some(run_at),

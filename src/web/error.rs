@@ -199,6 +199,9 @@ impl From<WebhookError> for Problem {
             WebhookError::NotFound => Self::not_found("There is no such webhook."),
             WebhookError::DeliveryNotFound => Self::not_found("There is no such delivery."),
             WebhookError::TooMany => Self::new(StatusCode::CONFLICT, "too_many", "A partner has at most 20 webhooks: delete one first."),
+            WebhookError::Disabled => {
+                Self::new(StatusCode::CONFLICT, "webhook_disabled", "The webhook is disabled and is sent nothing: enable it first.")
+            }
             WebhookError::Db(error) => error.into(),
         }
     }

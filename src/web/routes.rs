@@ -94,6 +94,11 @@ pub fn configure(config: &mut ServiceConfig) {
                     resource("/admin/jobs/lanes/{lane}").route(read().to(pages::jobs::to_jobs)).route(post().to(pages::jobs::set_paused)),
                 )
                 .service(
+                    resource("/admin/jobs/lanes/{lane}/retry")
+                        .route(read().to(pages::jobs::to_jobs))
+                        .route(post().to(pages::jobs::retry_all)),
+                )
+                .service(
                     resource("/admin/jobs/{event}/{id}/retry").route(read().to(pages::jobs::to_jobs)).route(post().to(pages::jobs::retry)),
                 )
                 .default_service(web::to(pages::not_found)),

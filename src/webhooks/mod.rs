@@ -6,6 +6,8 @@
 mod queries;
 pub mod rules;
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::PgConnection;
 use serde::{Deserialize, Serialize};
@@ -151,6 +153,9 @@ pub enum WebhookError {
     /// There is no such message in the log.
     #[error("there is no such delivery")]
     DeliveryNotFound,
+    /// The endpoint is told nothing until it is enabled.
+    #[error("the webhook is disabled")]
+    Disabled,
     /// The partner has [`ENDPOINTS_MAX`].
     #[error("a partner has at most {ENDPOINTS_MAX} webhooks")]
     TooMany,
@@ -203,6 +208,14 @@ pub fn list(conn: &mut PgConnection, partner: PartnerId) -> Result<Vec<Endpoint>
     queries::endpoints(conn, Some(partner))
 }
 
+/// Everybody's endpoints, by the lane of their messages.
+///
+/// # Errors
+/// The database's.
+pub fn by_lane(conn: &mut PgConnection) -> Result<HashMap<String, Endpoint>, DbError> {
+    Ok(queries::endpoints(conn, None)?.into_iter().map(|endpoint| (endpoint.lane(), endpoint)).collect())
+}
+
 /// Everybody's endpoints that are told of things.
 ///
 /// # Errors
@@ -235,7 +248,7 @@ pub fn delete(conn: &mut PgConnection, partner: PartnerId, id: EndpointId) -> Re
     })
 }
 
-/// Lets an endpoint be told of things again that was disabled.
+/// Lets an endpoint be told of things again that was disabled, what still waited at the time first.
 ///
 /// # Errors
 /// [`WebhookError::NotFound`].
@@ -243,6 +256,7 @@ pub fn enable(conn: &mut PgConnection, partner: PartnerId, id: EndpointId) -> Re
     transaction(conn, |conn| {
         let found = queries::endpoint(conn, id)?.filter(|endpoint| endpoint.partner == partner).ok_or(WebhookError::NotFound)?;
         queries::set_health(conn, id, None, None)?;
+        queue::end_rest(conn, &found.lane())?;
         Ok(Endpoint { failing_since: None, disabled: None, ..found })
     })
 }
@@ -271,7 +285,7 @@ pub fn deliveries(
 /// Sends a message of the log once more, under its id.
 ///
 /// # Errors
-/// [`WebhookError::NotFound`], [`WebhookError::DeliveryNotFound`].
+/// [`WebhookError::NotFound`], [`WebhookError::DeliveryNotFound`], [`WebhookError::Disabled`].
 pub fn replay(
     conn: &mut PgConnection,
     now: DateTime<Utc>,
@@ -282,6 +296,9 @@ pub fn replay(
     transaction(conn, |conn| {
         let endpoint = queries::endpoint(conn, id)?.filter(|endpoint| endpoint.partner == partner).ok_or(WebhookError::NotFound)?;
         let delivery = queries::delivery(conn, id, message)?.ok_or(WebhookError::DeliveryNotFound)?;
+        if endpoint.disabled.is_some() {
+            return Err(WebhookError::Disabled);
+        }
         let message = Message { id: message, endpoint: id, kind: delivery.kind, body: delivery.body };
         queue::enqueue(conn, now, &[job(&endpoint, delivery.event, &message, Group::Alone, None)?])?;
         Ok(())
@@ -365,10 +382,15 @@ pub fn note(
     })
 }
 
-/// Deletes what has stood in the log for long, some of it.
+/// Deletes what has stood in the log for long, some of it, and what waits for endpoints that have been disabled for as long.
 ///
 /// # Errors
 /// The database's.
-pub fn prune(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<usize, DbError> {
-    queries::prune(conn, now - TimeDelta::days(LOG_DAYS))
+pub fn prune(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<(), DbError> {
+    let before = now - TimeDelta::days(LOG_DAYS);
+    queries::prune(conn, before)?;
+    for id in queries::disabled_before(conn, before)? {
+        queue::empty_lane(conn, &lane(id))?;
+    }
+    Ok(())
 }

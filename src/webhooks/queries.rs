@@ -98,6 +98,12 @@ pub(super) fn delete_endpoint(conn: &mut PgConnection, partner: PartnerId, id: E
     Ok(diesel::delete(own).execute(conn)? > 0)
 }
 
+pub(super) fn disabled_before(conn: &mut PgConnection, before: DateTime<Utc>) -> Result<Vec<EndpointId>, DbError> {
+    let ids: Vec<Uuid> =
+        webhook_endpoints::table.filter(webhook_endpoints::disabled_at.lt(before)).select(webhook_endpoints::id).load(conn)?;
+    Ok(ids.into_iter().map(EndpointId::from).collect())
+}
+
 /// Notes since when an endpoint fails, and since when and why it is disabled.
 pub(super) fn set_health(
     conn: &mut PgConnection,

@@ -124,15 +124,24 @@ fn parse_kinds(names: &[String]) -> Option<Vec<EventKind>> {
 
 /// Reads the URL of an endpoint. A host name is looked up, and its address checked, at each delivery.
 fn parse_url(text: &str, reach: Reach) -> Option<String> {
-    let url = Url::parse(text.trim()).ok().filter(|url| url.as_str().len() <= URL_MAX)?;
+    // Parsed as browsers do, line breaks would be left out and backslashes turned around: it would not be what was meant.
+    let text =
+        Some(text.trim()).filter(|text| !text.contains(|letter: char| letter.is_control() || letter.is_whitespace() || letter == '\\'))?;
+    let url = Url::parse(text).ok().filter(|url| url.as_str().len() <= URL_MAX)?;
     let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
     let scheme_is_taken = url.scheme() == "https" || (url.scheme() == "http" && reach == Reach::Anywhere);
     let host_is_taken = match url.host()? {
-        Host::Domain(name) => !name.is_empty(),
+        Host::Domain(name) => !name.is_empty() && (reach == Reach::Anywhere || !is_local_name(name)),
         Host::Ipv4(address) => may_reach(address.into(), reach),
         Host::Ipv6(address) => may_reach(address.into(), reach),
     };
     (is_plain && scheme_is_taken && host_is_taken).then(|| url.to_string())
+}
+
+/// Names that mean this machine wherever they are looked up.
+fn is_local_name(name: &str) -> bool {
+    let name = name.trim_end_matches('.');
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 /// Whether a message may be sent to that address.
@@ -175,14 +184,16 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || a >= 240
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
+        || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (b == 18 || b == 19));
     !is_special
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
-    // Global unicast is 2000::/3; of it, 2001:db8::/32 is for documents and 2001::/32 tunnels IPv4.
-    (first & 0xe000) == 0x2000 && !(first == 0x2001 && (second == 0xdb8 || second == 0))
+    // Global unicast is 2000::/3; of it, 2001:db8::/32 and 3fff::/20 are for documents, and 2001::/32 tunnels IPv4.
+    let is_for_documents = (first == 0x2001 && second == 0xdb8) || (first == 0x3fff && second < 0x1000);
+    (first & 0xe000) == 0x2000 && !is_for_documents && !(first == 0x2001 && second == 0)
 }
 
 /// The text of a secret, as the partner is given it.
@@ -228,6 +239,8 @@ mod tests {
             "240.0.0.1",
             "192.0.2.1",
             "198.18.0.1",
+            "192.88.99.1",
+            "3fff::1",
             "::1",
             "::",
             "fe80::1",
@@ -262,6 +275,11 @@ mod tests {
             "https://127.0.0.1/",
             "https://[::1]/",
             "https://2130706433/",
+            "https://localhost/",
+            "https://shop.localhost./",
+            "https://example.org/a\nb",
+            "https://example.org\\a",
+            "https://example.org/a b",
             "https://0x7f.1/",
             "https://ada:x@example.org/",
             "https://example.org/#x",

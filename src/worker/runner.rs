@@ -38,6 +38,8 @@ const LOOK_BACK: TimeDelta = TimeDelta::seconds(10);
 const MARKS_FORGOTTEN: Duration = Duration::from_secs(30);
 /// Done jobs are remembered so long.
 const REMEMBERED_DAYS: i64 = 7;
+/// A receiver that takes so long for a job is slow.
+const SLOW: Duration = Duration::from_secs(1);
 /// Pause after a failure of the database.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -62,10 +64,7 @@ struct Lanes {
 #[derive(Default)]
 struct Lane {
     at_work: usize,
-    /// Its receiver did not answer the last time.
-    is_suspect: bool,
-    /// The last job of it that this process worked went well.
-    is_proven: bool,
+    pace: Pace,
     is_ready: bool,
     /// How often it was said to be ready. Who finds nothing in it believes that only if nobody has said so since.
     told: u64,
@@ -73,6 +72,19 @@ struct Lane {
     mark: Option<DateTime<Utc>>,
     /// The next claim is to find what lies before the mark.
     looks_back: bool,
+}
+
+/// How a lane's receiver did the last time that this process worked a job for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Pace {
+    /// There was none.
+    #[default]
+    Unknown,
+    Quick,
+    /// It took its time, for whatever answer.
+    Slow,
+    /// It did not answer.
+    Silent,
 }
 
 impl Lane {
@@ -105,6 +117,8 @@ impl Lane {
 struct Poll {
     next: Instant,
     marks_from: Instant,
+    /// The next poll also looks for what is left of receivers that are gone. It walks over dead entries, so not every poll does.
+    looks_for_rest: bool,
 }
 
 impl<'a> Runner<'a> {
@@ -113,7 +127,14 @@ impl<'a> Runner<'a> {
     pub fn new(app: &'a App, threads: usize, handlers: Vec<Box<dyn Handler>>) -> Self {
         let handlers = handlers.into_iter().map(|handler| (handler.kind(), handler)).collect();
         let now = Instant::now();
-        Self { app, handlers, node: node(), threads, lanes: Mutex::default(), poll: Mutex::new(Poll { next: now, marks_from: now }) }
+        Self {
+            app,
+            handlers,
+            node: node(),
+            threads,
+            lanes: Mutex::default(),
+            poll: Mutex::new(Poll { next: now, marks_from: now, looks_for_rest: true }),
+        }
     }
 
     /// Works until `ended`; whoever sets that should [`Wake::nudge`]. What is at work then is finished.
@@ -188,21 +209,23 @@ impl<'a> Runner<'a> {
         None
     }
 
-    /// Whether a lane, its kind, and, if its receiver does not answer, all such lanes together have a thread left to take. Receivers that
-    /// hang keep their threads for as long as one may wait for them, and must leave enough for all others.
+    /// Whether a lane, its kind, and all lanes of the kind with its pace have a thread left to take. Receivers that hang or take their time
+    /// keep their threads for so long, and must leave enough for those that are known to be quick: one thread each, half of the kind's threads for
+    /// those that nothing is known of, a quarter for those that are known to be slow.
     fn may_take_a_thread(&self, lanes: &Lanes, name: &str) -> bool {
         let Some(handler) = self.handler(name) else { return false };
-        let at_work = |counts: &dyn Fn(&str, &Lane) -> bool| -> usize {
-            lanes.known.iter().filter(|(name, lane)| counts(name, lane)).map(|(_, lane)| lane.at_work).sum()
+        let of_kind = |paces: &[Pace]| -> usize {
+            let counts = |(name, lane): &(&String, &Lane)| kind_of(name) == handler.kind() && paces.contains(&lane.pace);
+            lanes.known.iter().filter(counts).map(|(_, lane)| lane.at_work).sum()
         };
-        let lane = lanes.known.get(name);
-        let own = lane.map_or(0, |lane| lane.at_work);
-        let is_suspect = lane.is_some_and(|lane| lane.is_suspect);
-        // A receiver that nothing is known of gets one thread to show itself.
-        let is_known = handler.has_lane_of_its_own() || lane.is_some_and(|lane| lane.is_proven);
-        own < if is_known { handler.threads_max() } else { 1 }
-            && at_work(&|other, _| kind_of(other) == handler.kind()) < handler.threads_in_all(self.threads)
-            && (!is_suspect || (own == 0 && at_work(&|_, lane| lane.is_suspect) < self.threads.div_ceil(8)))
+        let (own, pace) = lanes.known.get(name).map(|lane| (lane.at_work, lane.pace)).unwrap_or_default();
+        let in_all = handler.threads_in_all(self.threads);
+        let has_room = match pace {
+            Pace::Unknown if !handler.has_lane_of_its_own() => own == 0 && of_kind(&[Pace::Unknown]) < in_all.div_ceil(2),
+            Pace::Unknown | Pace::Quick => own < handler.threads_max(),
+            Pace::Slow | Pace::Silent => own == 0 && of_kind(&[Pace::Slow, Pace::Silent]) < in_all.div_ceil(4),
+        };
+        has_room && of_kind(&[Pace::Unknown, Pace::Quick, Pace::Slow, Pace::Silent]) < in_all
     }
 
     /// Takes jobs of a lane and works them.
@@ -280,9 +303,11 @@ impl<'a> Runner<'a> {
     fn work(&self, handler: &dyn Handler, lane: &str, lease: &Lease) {
         let mut done: Vec<(&Claimed, Vec<NewJob>)> = Vec::with_capacity(lease.jobs.len());
         for job in &lease.jobs {
+            let began = Instant::now();
             // A panic is a fault of ours, which is tried again like a fault of somebody else's.
             let outcome = catch_unwind(AssertUnwindSafe(|| handler.work(self.app, job)))
                 .unwrap_or_else(|_| Err(Trouble::Passing("the consumer panicked".to_owned())));
+            self.note_pace(handler, lane, &outcome, began.elapsed());
             match outcome {
                 Ok(next) => done.push((job, next)),
                 Err(trouble) => self.fail(lane, lease, job, &trouble),
@@ -291,7 +316,6 @@ impl<'a> Runner<'a> {
         if done.is_empty() {
             return;
         }
-        self.set_suspect(lane, false);
         let now = self.app.clock.now();
         match self.app.db.run_here(|conn| queue::complete(conn, now, lease.token, &done)) {
             Ok(completed) => {
@@ -318,10 +342,21 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn set_suspect(&self, lane: &str, is_suspect: bool) {
-        if let Some(lane) = lock(&self.lanes).known.get_mut(lane) {
-            lane.is_suspect = is_suspect;
-            lane.is_proven = !is_suspect;
+    /// Remembers how the receiver did, and tells once when it falls silent and when it is back.
+    fn note_pace(&self, handler: &dyn Handler, lane: &str, outcome: &Result<Vec<NewJob>, Trouble>, took: Duration) {
+        let pace = match outcome {
+            Err(Trouble::Receiver { .. }) => Pace::Silent,
+            // What all jobs of a kind need is not slow beside another.
+            _ if took >= SLOW && !handler.has_lane_of_its_own() => Pace::Slow,
+            _ => Pace::Quick,
+        };
+        let before = lock(&self.lanes).known.get_mut(lane).map(|known| std::mem::replace(&mut known.pace, pace));
+        match (before, outcome) {
+            (Some(before), Err(trouble @ Trouble::Receiver { .. })) if before != Pace::Silent => {
+                tracing::warn!(lane, why = %trouble, "the receiver does not answer; its jobs wait and are tried again");
+            }
+            (Some(Pace::Silent), Ok(_)) => tracing::info!(lane, "the receiver answers again"),
+            _ => {}
         }
     }
 
@@ -348,7 +383,6 @@ impl<'a> Runner<'a> {
             }
         }
         if let Trouble::Receiver { rest, .. } = trouble {
-            self.set_suspect(lane, true);
             self.rest(lane, now + *rest);
         }
         if let Err(error) = self.app.db.run_here(|conn| queue::fail(conn, now, lease.token, job, &why, fate)) {
@@ -369,6 +403,7 @@ impl<'a> Runner<'a> {
             poll.next = Instant::now() + POLL + POLL.mul_f64(rand::random());
             if poll.marks_from.elapsed() > MARKS_FORGOTTEN {
                 poll.marks_from = Instant::now();
+                poll.looks_for_rest = true;
                 lock(&self.lanes).known.values_mut().for_each(|lane| lane.mark = None);
             }
         }
@@ -379,8 +414,14 @@ impl<'a> Runner<'a> {
     fn ask(&self) {
         let now = self.app.clock.now();
         let after = lock(&self.lanes).known.iter().filter_map(|(name, lane)| Some((name.clone(), lane.poll_from()?))).collect::<Vec<_>>();
+        let looks_for_rest = std::mem::take(&mut lock(&self.poll).looks_for_rest);
+        let for_receivers: Vec<&str> =
+            self.handlers.values().filter(|handler| !handler.has_lane_of_its_own()).map(|handler| handler.kind()).collect();
         let asked = self.app.db.run_here(|conn| {
             queue::take_back(conn, now, |kind| self.retry_of(kind))?;
+            if looks_for_rest {
+                queue::forget_lanes_gone(conn, &for_receivers)?;
+            }
             queue::prune(conn, now - TimeDelta::days(REMEMBERED_DAYS))?;
             self.handlers.values().try_for_each(|handler| handler.tidy(conn, now))?;
             queue::ready(conn, now, &after)

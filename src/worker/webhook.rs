@@ -26,8 +26,14 @@ use crate::{
 const DELIVERY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Longest time for the connection alone.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long an endpoint is left alone that does not answer, beside its message's own pause.
-const REST_SECS: i64 = 15;
+/// Longest time for the body of an answer, of which only the beginning is kept.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long an endpoint is left alone that does not answer, beside its message's own pause: at first, and at most.
+const REST_SECS: (i64, i64) = (15, 900);
+/// The rest becomes this part of the time for which nothing has been taken.
+const REST_PART: i32 = 10;
+/// How long an endpoint that is disabled is not looked at; enabling it ends that.
+const DISABLED_REST_HOURS: i64 = 24;
 
 /// Delivers messages.
 pub(super) struct Webhook {
@@ -46,6 +52,7 @@ impl Webhook {
             .proxy(None)
             .timeout_global(Some(DELIVERY_TIME_MAX))
             .timeout_connect(Some(CONNECT_TIME_MAX))
+            .timeout_recv_body(Some(ANSWER_TIME_MAX))
             .max_idle_connections_per_host(2)
             .user_agent(concat!("boxoffice/", env!("CARGO_PKG_VERSION")))
             .build();
@@ -96,7 +103,7 @@ impl Handler for Webhook {
     }
 
     fn tidy(&self, conn: &mut PgConnection, now: DateTime<Utc>) -> Result<(), DbError> {
-        webhooks::prune(conn, now).map(|_| ())
+        webhooks::prune(conn, now)
     }
 
     fn work(&self, app: &App, job: &Claimed) -> Result<Vec<NewJob>, Trouble> {
@@ -105,7 +112,9 @@ impl Handler for Webhook {
         // Deleted meanwhile: there is nobody to tell.
         let Some(endpoint) = endpoint else { return Ok(Vec::new()) };
         if let Some((_, reason)) = &endpoint.disabled {
-            return Err(Trouble::Lasting(format!("the endpoint is disabled: {reason}")));
+            // It waits until the partner enables the endpoint.
+            let why = format!("the endpoint is disabled: {reason}");
+            return Err(Trouble::Receiver { why, rest: TimeDelta::hours(DISABLED_REST_HOURS) });
         }
         let tried = self.deliver(app, &endpoint, &message);
         let is_last = tried.is_gone() || job.attempt >= self.retry().attempts_max;
@@ -117,10 +126,16 @@ impl Handler for Webhook {
         };
         Err(match (is_last, tried.is_unanswered()) {
             (true, _) => Trouble::Lasting(why),
-            (false, true) => Trouble::Receiver { why, rest: TimeDelta::seconds(REST_SECS) },
+            (false, true) => Trouble::Receiver { why, rest: rest(endpoint.failing_since, app.clock.now()) },
             (false, false) => Trouble::Passing(why),
         })
     }
+}
+
+/// How long an endpoint rests that has taken nothing since then. What failed for hours is not asked every minute by thousands of messages.
+fn rest(failing_since: Option<DateTime<Utc>>, now: DateTime<Utc>) -> TimeDelta {
+    let (least, most) = (TimeDelta::seconds(REST_SECS.0), TimeDelta::seconds(REST_SECS.1));
+    failing_since.map_or(least, |since| (now - since) / REST_PART).clamp(least, most)
 }
 
 /// Looks names up and leaves out the addresses that must not be reached. It is the connection's own look-up, so that a name cannot mean one

@@ -56,6 +56,7 @@ pub(in crate::web) async fn enable(
     let NoBody {} = json_body_if_any(&app, &request, payload).await?;
     let id = endpoint_id(&id)?;
     let endpoint = app.db.run(move |conn| webhooks::enable(conn, partner.id, id)).await?;
+    app.desk.wake().wake(&endpoint.lane());
     Ok(answer(StatusCode::OK, &EndpointJson::of(endpoint)))
 }
 

@@ -1,6 +1,6 @@
 //! The page of jobs: what each lane has to do, what failed, and the buttons that hold a lane up and put a job back.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -17,11 +17,15 @@ use super::{
     number, page, see_other, widths,
 };
 use crate::{
+    accounts,
     app::App,
     db::DbError,
+    events,
+    ids::{EventId, OrderId, PartnerId},
     input::FieldErrors,
     queue::{self, Failure, LaneState, PutBack},
     web::error::Problem,
+    webhooks::{self, Endpoint},
     when::span,
 };
 
@@ -50,6 +54,10 @@ struct LaneCard {
     is_paused: bool,
     parts: Vec<Part>,
     oldest: String,
+    /// Where its jobs go, and whose that is; of a lane for one receiver only.
+    receiver: Option<String>,
+    /// What the button says that puts back what was given up.
+    retry_all: Option<String>,
 }
 
 /// A state's part of a lane's bar, with where it begins and how wide it is, in thousandths.
@@ -65,6 +73,8 @@ struct FailureLine {
     event: String,
     id: String,
     job: String,
+    /// The page of the order that it is about.
+    order: Option<String>,
     tries: String,
     error: String,
     next: String,
@@ -85,17 +95,26 @@ pub(in crate::web) async fn show(app: Data<App>, request: HttpRequest, query: Qu
     let now = app.clock.now();
     // One more than are shown, to know whether there are more.
     let count = i64::try_from(FAILURES_MAX + 1).unwrap_or(i64::MAX);
-    let (lanes, mut failures) = app.db.run(move |conn| Ok::<_, DbError>((queue::lanes(conn, now)?, queue::failures(conn, count)?))).await?;
+    let (lanes, mut failures, known) = app
+        .db
+        .run(move |conn| {
+            let (lanes, failures) = (queue::lanes(conn, now)?, queue::failures(conn, count)?);
+            let about: Vec<EventId> = failures.iter().map(|failure| failure.event).collect();
+            let known = Known::new(webhooks::by_lane(conn)?, &accounts::partner_names(conn)?, events::slugs(conn, &about)?);
+            Ok::<_, DbError>((lanes, failures, known))
+        })
+        .await?;
     let more = if failures.len() > FAILURES_MAX { format!("These are the first {FAILURES_MAX}; there are more.") } else { String::new() };
     failures.truncate(FAILURES_MAX);
     let paused: HashSet<&str> = lanes.iter().filter(|lane| lane.paused_at.is_some()).map(|lane| lane.name.as_str()).collect();
-    let lines = failures.into_iter().map(|failure| FailureLine::new(now, paused.contains(failure.lane.as_str()), failure)).collect();
+    let lines =
+        failures.into_iter().map(|failure| FailureLine::new(now, paused.contains(failure.lane.as_str()), &known, failure)).collect();
     let template = JobsPage {
         frame: (&session).into(),
         done: done_text(query.into_inner().done.as_deref()),
         failures: lines,
         failures_title: failures_title(lanes.iter().map(|lane| lane.failed).sum()),
-        lanes: lanes.into_iter().map(|lane| LaneCard::new(now, lane)).collect(),
+        lanes: lanes.into_iter().map(|lane| LaneCard::new(now, &known, lane)).collect(),
         more,
     };
     page(StatusCode::OK, Keep::Nothing, &template)
@@ -106,6 +125,7 @@ fn done_text(done: Option<&str>) -> &'static str {
         Some("paused") => "The lane is paused. What is at work is finished, and nothing more is taken until you resume it.",
         Some("resumed") => "The lane goes on.",
         Some("retried") => "The job waits again, with all its tries.",
+        Some("all-retried") => "What was given up in that lane waits again, with all its tries.",
         Some("not-given-up") => "Nothing to do: that job is not given up, or somebody has put it back already.",
         _ => "",
     }
@@ -148,6 +168,29 @@ pub(in crate::web) async fn set_paused(
     Ok(see_other(&format!("/admin/jobs?done={done}")))
 }
 
+/// `POST /admin/jobs/lanes/{lane}/retry`: puts back all that was given up in a lane until now.
+pub(in crate::web) async fn retry_all(
+    app: Data<App>,
+    request: HttpRequest,
+    lane: Path<String>,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    match login::admin_form(&app, &request, payload).await? {
+        Ok(_) => {}
+        Err(to_login) => return Ok(to_login),
+    }
+    let (now, lane) = (app.clock.now(), lane.into_inner());
+    // Some at a time, so that no transaction is a long one. What is given up anew meanwhile is not asked again.
+    loop {
+        let name = lane.clone();
+        if app.db.run(move |conn| queue::retry_all_failed(conn, now, &name)).await? == 0 {
+            break;
+        }
+        app.desk.wake().wake(&lane);
+    }
+    Ok(see_other("/admin/jobs?done=all-retried"))
+}
+
 /// `POST /admin/jobs/{event}/{id}/retry`: puts a job back that was given up.
 pub(in crate::web) async fn retry(
     app: Data<App>,
@@ -173,21 +216,62 @@ pub(in crate::web) async fn retry(
     }
 }
 
+/// What the names and payloads of jobs mean to people.
+struct Known {
+    /// Where the messages of a lane go, whose that is, and why it is told nothing.
+    receivers: HashMap<String, Receiver>,
+    slugs: HashMap<EventId, String>,
+}
+
+struct Receiver {
+    url: String,
+    partner: String,
+    disabled: Option<String>,
+}
+
+impl Known {
+    fn new(endpoints: HashMap<String, Endpoint>, partners: &HashMap<PartnerId, String>, slugs: HashMap<EventId, String>) -> Self {
+        let receiver = |endpoint: Endpoint| Receiver {
+            partner: partners.get(&endpoint.partner).cloned().unwrap_or_default(),
+            url: endpoint.url,
+            disabled: endpoint.disabled.map(|(_, why)| why),
+        };
+        Self { receivers: endpoints.into_iter().map(|(lane, endpoint)| (lane, receiver(endpoint))).collect(), slugs }
+    }
+
+    /// The admin's page of the order that a job is about.
+    fn order_of(&self, failure: &Failure) -> Option<String> {
+        let slug = self.slugs.get(&failure.event)?;
+        let order: OrderId = failure.payload.get("order")?.as_str()?.parse().ok()?;
+        Some(format!("/admin/events/{slug}/orders/{order}"))
+    }
+}
+
 impl LaneCard {
-    fn new(now: DateTime<Utc>, lane: LaneState) -> Self {
+    fn new(now: DateTime<Utc>, known: &Known, lane: LaneState) -> Self {
+        let receiver = known.receivers.get(&lane.name);
+        let rests = lane.rests_until.is_some_and(|until| until > now);
         let (state, tone) = match (lane.paused_at, lane.working, lane.created) {
             (Some(_), ..) => ("Paused", "soon"),
+            _ if receiver.is_some_and(|receiver| receiver.disabled.is_some()) => ("Disabled", "bad"),
             (None, 1.., _) => ("At work", "good"),
+            (None, _, 1..) if rests => ("Resting", "soon"),
             (None, _, 1..) => ("Waiting", "quiet"),
             _ => ("Idle", "quiet"),
         };
         Self {
-            title: words(&lane.name),
+            // The id of a receiver says nothing to people, but where nothing else is known of it.
+            title: words(if receiver.is_some() { lane.name.split(':').next().unwrap_or_default() } else { &lane.name }),
             state,
             tone,
             is_paused: lane.paused_at.is_some(),
             parts: parts(&lane),
             oldest: oldest(now, &lane),
+            receiver: receiver.map(|receiver| {
+                let disabled = receiver.disabled.as_ref().map(|why| format!(" Told nothing: {why}.")).unwrap_or_default();
+                format!("{}, of {}.{disabled}", receiver.url, receiver.partner)
+            }),
+            retry_all: (lane.failed > 0).then(|| format!("Retry {} given up", number(lane.failed))),
             name: lane.name,
         }
     }
@@ -212,16 +296,19 @@ fn parts(lane: &LaneState) -> Vec<Part> {
 /// How long the lane is paused, and how long somebody waits.
 fn oldest(now: DateTime<Utc>, lane: &LaneState) -> String {
     let paused = lane.paused_at.map(|since| format!("Paused for {}.", span(now - since)));
+    let rests = lane.rests_until.filter(|until| *until > now && lane.created > 0);
+    let rests = rests.map(|until| format!("It did not answer, and is tried again in {}.", span(until - now)));
     let waits = match lane.oldest {
         Some(since) => format!("The oldest has waited {}.", span(now - since)),
         None if lane.created > 0 => "What waits is not due yet.".to_owned(),
         None => "Nothing waits.".to_owned(),
     };
-    paused.into_iter().chain([waits]).collect::<Vec<_>>().join(" ")
+    paused.into_iter().chain(rests).chain([waits]).collect::<Vec<_>>().join(" ")
 }
 
 impl FailureLine {
-    fn new(now: DateTime<Utc>, is_paused: bool, failure: Failure) -> Self {
+    fn new(now: DateTime<Utc>, is_paused: bool, known: &Known, failure: Failure) -> Self {
+        let order = known.order_of(&failure);
         let next = match failure.next {
             None => "Given up".to_owned(),
             Some(_) if is_paused => "When its lane goes on".to_owned(),
@@ -229,11 +316,16 @@ impl FailureLine {
             Some(at) => format!("In {}", span(at - now)),
         };
         // A lane is named after its kind, and tells more if it is for one receiver.
-        let job = if failure.lane.split(':').next() == Some(&failure.kind) { words(&failure.lane) } else { words(&failure.kind) };
+        let job = match known.receivers.get(&failure.lane) {
+            Some(receiver) => format!("{} to {}", words(&failure.kind), receiver.url),
+            None if failure.lane.split(':').next() == Some(&failure.kind) => words(&failure.lane),
+            None => words(&failure.kind),
+        };
         Self {
             event: failure.event.to_string(),
             id: failure.id.to_string(),
             job,
+            order,
             tries: if failure.attempts == 0 { "0, put back".to_owned() } else { number(failure.attempts.into()) },
             error: shortened(&failure.error),
             next,

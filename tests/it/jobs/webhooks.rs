@@ -3,16 +3,19 @@
 use std::{
     io::Write,
     process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use boxoffice::{
     accounts::Scope,
     ids::{EndpointId, MessageId},
+    queue::{self, NewJob},
     webhooks::{self, Message, Tried},
 };
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, Process, Receiver, Reply, Shop, order, wait_until};
+use crate::support::{Answer, Client, Database, Process, Receiver, Reply, Shop, order, wait_until};
 
 fn worker(shop: &Shop) -> Process {
     Process::work(&["--database-url", shop.database.url(), "--webhook-allow-private", "--hold-sweep-secs", "1"])
@@ -111,6 +114,79 @@ fn endpoints_that_hang_keep_no_other_waiting() {
     well.wait_for(12);
     assert!(hung.so_far().len() <= 2 * HUNG, "they are left alone for a while: {}", hung.so_far().len());
     wait_until("the first try is given up", || deliveries(&shop.client, &stuck[0]).first().is_some_and(|last| last["error"].is_string()));
+}
+
+/// Endpoints that take their time get few threads, and those that are quick are told as if they were not there.
+#[test]
+fn endpoints_that_answer_late_keep_no_other_waiting() {
+    const SLOW: usize = 10;
+    const ORDERS: usize = 12;
+    let shop = shop();
+    let late = Receiver::answering(|_| {
+        thread::sleep(Duration::from_millis(1_500));
+        Answer::Status(200)
+    });
+    let well = Receiver::answering(|_| Answer::Status(200));
+    for receiver in std::iter::repeat_n(&late, SLOW).chain([&well]) {
+        hook(&shop.client, receiver, json!({"events": ["order.sold"]}));
+    }
+    let _worker = worker(&shop);
+    assert_eq!(shop.buy(1).status, 201);
+    wait_until("it is known how each of them does", || super::states(&shop.database).iter().all(|(state, _)| state == "DONE"));
+    let before = late.so_far().len();
+    for _ in 0..ORDERS {
+        assert_eq!(shop.buy(1).status, 201);
+    }
+    well.wait_for(1 + ORDERS);
+    let meanwhile = late.so_far().len() - before;
+    assert!(meanwhile < ORDERS, "{meanwhile} late answers were waited for");
+}
+
+#[test]
+fn what_waits_for_an_endpoint_that_is_disabled_goes_out_when_it_is_enabled() {
+    const ORDERS: usize = 5;
+    let shop = shop();
+    let receiver = Receiver::answering(|number| Answer::Status(if number == 0 { 410 } else { 200 }));
+    let made = hook(&shop.client, &receiver, json!({"events": ["order.sold"]}));
+    let path = format!("/api/v1/webhooks/{}", made["id"].as_str().unwrap());
+    for _ in 0..ORDERS {
+        assert_eq!(shop.buy(1).status, 201);
+    }
+    // With one thread: two might both have been under way when the first was answered.
+    let _worker = Process::work(&["--database-url", shop.database.url(), "--webhook-allow-private", "--workers", "1"]);
+    wait_until("it is disabled", || shop.client.get("/api/v1/webhooks").json()["webhooks"][0]["disabled_at"].is_string());
+    let soon = chrono::Utc::now() + chrono::TimeDelta::hours(1);
+    let lanes = || queue::lanes(&mut shop.database.connect(), soon).unwrap();
+    wait_until("the rest waits", || lanes().iter().any(|lane| lane.rests_until > Some(soon)));
+    let refused = deliveries(&shop.client, &made);
+    assert_eq!((refused.len(), &refused[0]["state"]), (1, &json!("failed")));
+    let replay = format!("{path}/deliveries/{}/replay", refused[0]["id"].as_str().unwrap());
+    let too_soon = shop.client.send("POST", &replay, &[], b"");
+    assert_eq!((too_soon.status, too_soon.code().as_str()), (409, "webhook_disabled"));
+    assert_eq!(shop.client.send("POST", &format!("{path}/enable"), &[], b"").status, 200);
+    receiver.wait_for(ORDERS);
+    assert_eq!(shop.client.send("POST", &replay, &[], b"").status, 202);
+    receiver.wait_for(ORDERS + 1);
+    wait_until("all of them were taken", || {
+        let log = deliveries(&shop.client, &made);
+        log.len() == ORDERS && log.iter().all(|delivery| delivery["state"] == "delivered")
+    });
+}
+
+/// A message may be at work, or just be made, while its endpoint is deleted.
+#[test]
+fn what_comes_to_wait_for_an_endpoint_that_is_gone_is_forgotten() {
+    let database = Database::new();
+    let mut conn = database.connect();
+    queue::add_lanes(&mut conn, super::now(), &["webhook:there"]).unwrap();
+    let job = |lane: &str, group| NewJob { lane: lane.to_owned(), ..super::job(group, json!(1)) };
+    for lane in ["webhook:gone", "webhook:there", "other:gone"] {
+        let jobs = [job(lane, Some(lane)), job(lane, Some(lane)), job(lane, None)];
+        assert_eq!(super::enqueue(&mut conn, &jobs), 3);
+    }
+    assert_eq!(queue::forget_lanes_gone(&mut conn, &["webhook"]).unwrap(), 3);
+    assert_eq!(queue::forget_lanes_gone(&mut conn, &["webhook"]).unwrap(), 0);
+    assert_eq!(super::states(&database), [("CREATED".to_owned(), 6)]);
 }
 
 #[test]
