@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use diesel::PgConnection;
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},
@@ -29,7 +29,7 @@ use crate::{
         queue::{self, QueueArgs, QueueError},
     },
     clock::Clock,
-    config::{DatabaseArgs, ServeArgs, WorkArgs, sweep_pause},
+    config::{DatabaseArgs, ServeArgs, WorkArgs, sweep_pause, without_empty_variables},
     db::{
         DatabaseSettings, Db, DbCause, DbError,
         local::{Health, LocalDatabase, LocalDatabaseError},
@@ -160,7 +160,8 @@ enum Failure {
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let arguments = without_empty_variables(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&arguments).unwrap_or_else(|error| error.exit());
     match start_log(&cli.log).and_then(|()| run(&cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,

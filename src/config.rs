@@ -1,19 +1,51 @@
 //! Command line and environment, read once into validated structs. Nothing else in the program reads the environment.
 
 use std::{
+    fmt,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use clap::Args;
-use lettre::message::Mailbox;
+use clap::{Args, Command, builder::Resettable};
+use lettre::{SmtpTransport, message::Mailbox};
+use url::Url;
 
 use crate::{
     db::DatabaseSettings,
     orders::{HoldLimits, SaleLimits},
     webhooks::Reach,
 };
+
+/// The command, for which an environment variable that is empty counts as none: in files of variables that is how one is left out.
+#[must_use]
+pub fn without_empty_variables(command: Command) -> Command {
+    let is_empty = |name: &std::ffi::OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|option| if option.get_env().is_some_and(is_empty) { option.env(Resettable::Reset) } else { option })
+        .mut_subcommands(without_empty_variables)
+}
+
+/// Reads the address that buyers see.
+fn public_url(text: &str) -> Result<String, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let is_plain = |url: &Url| url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+    url.filter(is_plain).map(|_| text.to_owned()).ok_or_else(|| "it must be like https://tickets.example.org".to_owned())
+}
+
+/// Reads the URL of a mail server.
+fn smtp_url(text: &str) -> Result<SmtpUrl, String> {
+    let has_host = Url::parse(text).is_ok_and(|url| url.has_host());
+    match SmtpTransport::from_url(text) {
+        Ok(_) if has_host => Ok(SmtpUrl(text.to_owned())),
+        _ => Err("it must be like smtps://user:password@mail.example.org or smtp://mail.example.org:587?tls=required".to_owned()),
+    }
+}
+
+/// Reads who mail is from.
+fn mail_from(text: &str) -> Result<Mailbox, String> {
+    text.parse().map_err(|_| "it must be like tickets@example.org or: Old Opera <tickets@example.org>".to_owned())
+}
 
 /// Where the database is; an option of every command.
 #[derive(Args, Clone, Debug)]
@@ -48,7 +80,7 @@ pub struct ServeArgs {
     #[arg(long, env = "BOXOFFICE_DEMO")]
     pub demo: bool,
     /// The address that buyers see, such as https://tickets.example.org; with https, cookies are sent over https only
-    #[arg(long, env = "BOXOFFICE_PUBLIC_URL", value_name = "URL")]
+    #[arg(long, env = "BOXOFFICE_PUBLIC_URL", value_parser = public_url, value_name = "URL")]
     pub public_url: Option<String>,
     /// Most connections to the database
     #[arg(long, env = "BOXOFFICE_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=500), value_name = "N")]
@@ -86,11 +118,11 @@ pub struct ServeArgs {
 #[derive(Args, Clone, Debug, Default)]
 pub struct MailArgs {
     /// Who e-mail is from, such as: Old Opera <tickets@example.org>
-    #[arg(long, env = "BOXOFFICE_MAIL_FROM", value_name = "ADDRESS")]
+    #[arg(long, env = "BOXOFFICE_MAIL_FROM", value_parser = mail_from, value_name = "ADDRESS")]
     pub mail_from: Option<Mailbox>,
     /// The mail server, such as smtps://user:password@mail.example.org or smtp://mail.example.org:587?tls=required; without it, mail is written into a folder
-    #[arg(long, env = "BOXOFFICE_SMTP_URL", value_name = "URL", hide_env_values = true)]
-    pub smtp_url: Option<String>,
+    #[arg(long, env = "BOXOFFICE_SMTP_URL", value_parser = smtp_url, value_name = "URL", hide_env_values = true)]
+    pub smtp_url: Option<SmtpUrl>,
     /// The folder that mail is written into without a mail server [default: spool in the data directory]
     #[arg(long, env = "BOXOFFICE_SPOOL_DIR", value_name = "DIR")]
     pub spool_dir: Option<PathBuf>,
@@ -110,8 +142,26 @@ pub struct MailConfig {
 pub enum MailTransport {
     /// Into this folder, a file each.
     Spool(PathBuf),
-    /// To the mail server of this URL.
-    Smtp(String),
+    /// To this mail server.
+    Smtp(SmtpUrl),
+}
+
+/// The URL of a mail server; one that exists can be used. It may have a password in it, which is not shown.
+#[derive(Clone)]
+pub struct SmtpUrl(String);
+
+impl SmtpUrl {
+    /// The URL, password and all.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SmtpUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("SmtpUrl(…)")
+    }
 }
 
 impl MailArgs {
@@ -139,7 +189,7 @@ pub struct WorkArgs {
     #[arg(long, env = "BOXOFFICE_WORKERS", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256), value_name = "N")]
     pub workers: u16,
     /// The address that buyers see, such as https://tickets.example.org; links in e-mail begin with it
-    #[arg(long, env = "BOXOFFICE_PUBLIC_URL", default_value = "http://127.0.0.1:8080", value_name = "URL")]
+    #[arg(long, env = "BOXOFFICE_PUBLIC_URL", value_parser = public_url, default_value = "http://127.0.0.1:8080", value_name = "URL")]
     pub public_url: String,
     /// Pause between two sweeps that put the tickets of holds back that are over, in seconds; 0 leaves it to the sales that need them
     #[arg(long, env = "BOXOFFICE_HOLD_SWEEP_SECS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3_600), value_name = "SECONDS")]
@@ -254,6 +304,23 @@ impl WebConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_mail_and_links_need_is_checked_at_the_start() {
+        for right in ["smtp://127.0.0.1:25", "smtps://u:p@mail.example.org", "smtp://mail.example.org:587?tls=required"] {
+            assert!(smtp_url(right).is_ok(), "{right}");
+        }
+        for wrong in
+            ["foo", "mail.example.org", "smtp://", "smtp://127.0.0.1:99999", "http://127.0.0.1:25", "smtp://u:p@127.0.0.1?tls=bogus"]
+        {
+            assert!(smtp_url(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(public_url("https://tickets.example.org/").unwrap(), "https://tickets.example.org/");
+        for wrong in ["foo", "ftp://x", "http://", "tickets.example.org", "https://example.org/?x=1"] {
+            assert!(public_url(wrong).is_err(), "{wrong}");
+        }
+        assert!(mail_from("foo").is_err() && mail_from("Old Opera <tickets@example.org>").is_ok());
+    }
 
     #[test]
     fn without_a_mail_server_mail_goes_into_the_data_directory() {

@@ -1,6 +1,7 @@
 //! E-mail addresses; a value that exists can be written to.
 
 use email_address::{EmailAddress, Options};
+use url::Host;
 
 /// What an address must look like, for the messages of every form and call.
 pub const EXPECTED: &str = "must be an e-mail address, like ada@example.org";
@@ -15,13 +16,25 @@ impl Email {
     pub fn parse(text: &str) -> Option<Self> {
         let options = Options::default().with_required_tld().without_domain_literal().without_display_text();
         let address = EmailAddress::parse_with_options(text.trim(), options).ok()?;
-        Some(Self(address.to_string()))
+        // A name in quotes is one that hardly anybody has, and that libraries for mail do not send to.
+        let is_plain = !address.local_part().contains('"') && Self::ascii(address.as_str()).is_some();
+        is_plain.then(|| Self(address.to_string()))
     }
 
     /// The address as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The address with the domain as name servers know it: `ada@exämple.org` is `ada@xn--exmple-cua.org`. `None` if there is no such form.
+    #[must_use]
+    pub fn ascii(address: &str) -> Option<String> {
+        let (name, domain) = address.rsplit_once('@')?;
+        match Host::parse(domain).ok()? {
+            Host::Domain(domain) => Some(format!("{name}@{domain}")),
+            Host::Ipv4(_) | Host::Ipv6(_) => None,
+        }
     }
 
     /// The address in lower case: how accounts are compared.
@@ -55,6 +68,13 @@ mod tests {
     }
 
     #[test]
+    fn a_domain_is_written_as_name_servers_know_it() {
+        assert_eq!(Email::ascii("ada@exämple.org").unwrap(), "ada@xn--exmple-cua.org");
+        assert_eq!(Email::ascii("Ada@example.org").unwrap(), "Ada@example.org");
+        assert_eq!(Email::parse("ada@exämple.org").unwrap().as_str(), "ada@exämple.org", "as it was given");
+    }
+
+    #[test]
     fn addresses_that_can_be_written_to() {
         assert_eq!(Email::parse(" ada@example.org ").unwrap().as_str(), "ada@example.org");
         for wrong in [
@@ -67,6 +87,8 @@ mod tests {
             "Ada <ada@example.org>",
             "a@[127.0.0.1]",
             "a@b.org\r\nBcc: c@d.org",
+            "\"quoted local\"@example.org",
+            "\"ada\"@example.org",
         ] {
             assert!(Email::parse(wrong).is_none(), "{wrong:?}");
         }

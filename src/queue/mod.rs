@@ -272,13 +272,31 @@ fn settle_failure(
 /// # Errors
 /// The database's.
 pub fn take_back(conn: &mut PgConnection, now: DateTime<Utc>, retry: impl Fn(&str) -> Retry) -> Result<usize, DbError> {
+    as_consumer(conn, |conn| take_overdue_back(conn, now, &retry))
+}
+
+fn take_overdue_back(conn: &mut PgConnection, now: DateTime<Utc>, retry: impl Fn(&str) -> Retry) -> Result<usize, DbError> {
+    let overdue = queries::overdue(conn, now, BATCH_MAX)?;
+    for job in &overdue {
+        let fate = if job.attempts >= retry(&job.kind).attempts_max { Fate::GiveUp } else { Fate::Retry(now) };
+        settle_failure(conn, now, job.lease, job.event, job.id, "its consumer did not end it in time", fate)?;
+    }
+    Ok(overdue.len())
+}
+
+/// What a consumer asks when it has nothing to do: takes back jobs as [`take_back`] does, and returns the lanes as [`ready`] does, in one transaction.
+///
+/// # Errors
+/// The database's.
+pub fn poll(
+    conn: &mut PgConnection,
+    now: DateTime<Utc>,
+    after: &[(String, DateTime<Utc>)],
+    retry: impl Fn(&str) -> Retry,
+) -> Result<Vec<String>, DbError> {
     as_consumer(conn, |conn| {
-        let overdue = queries::overdue(conn, now, BATCH_MAX)?;
-        for job in &overdue {
-            let fate = if job.attempts >= retry(&job.kind).attempts_max { Fate::GiveUp } else { Fate::Retry(now) };
-            settle_failure(conn, now, job.lease, job.event, job.id, "its consumer did not end it in time", fate)?;
-        }
-        Ok(overdue.len())
+        take_overdue_back(conn, now, &retry)?;
+        queries::ready(conn, now, after)
     })
 }
 

@@ -1,4 +1,6 @@
 //! The SQL of the queue: a contract, which consumers in any language may use. The README explains it; a test runs such consumers beside ours.
+//!
+//! Arrays are cast, since many drivers leave it to the server what the type of a parameter is, and `unnest` takes any.
 
 /// Begins each transaction of a consumer. What the planner knows of the table is from another time: the plans are kept, and the table was
 /// empty when they were made, or when autovacuum last saw it. Without these a plan reads the whole table for each job.
@@ -19,7 +21,7 @@ pub const CLAIM: &str = "SELECT event_id, id, kind, group_key, number, payload, 
 /// was empty when it was analysed is read whole, and each of its rows compared with each job. A place is one of this table only: were the
 /// jobs in partitions or shards, the same place would be in each.
 pub const TAKE: &str = "UPDATE jobs SET state = 'WORKING', node = $3, taken_at = $4, lease = $5, lease_until = $6, attempts = attempts + 1 \
-     FROM unnest((SELECT $1), (SELECT $2)) AS taken (event_id, id) CROSS JOIN LATERAL (\
+     FROM unnest((SELECT CAST($1 AS uuid[])), (SELECT CAST($2 AS uuid[]))) AS taken (event_id, id) CROSS JOIN LATERAL (\
        SELECT ctid FROM jobs WHERE jobs.event_id = taken.event_id AND jobs.id = taken.id LIMIT 1) AS found \
      WHERE jobs.ctid = found.ctid";
 
@@ -27,7 +29,7 @@ pub const TAKE: &str = "UPDATE jobs SET state = 'WORKING', node = $3, taken_at =
 ///
 /// In the order in which whoever enqueues into several groups locks their heads, or the two might wait for each other.
 pub const COMPLETE: &str = "UPDATE jobs SET state = 'DONE', is_head = false, lease = NULL, lease_until = NULL, error = NULL, finished_at = $5 \
-     FROM (SELECT * FROM unnest((SELECT $1), (SELECT $2), (SELECT $3)) AS worked (event_id, id, group_key) \
+     FROM (SELECT * FROM unnest((SELECT CAST($1 AS uuid[])), (SELECT CAST($2 AS uuid[])), (SELECT CAST($3 AS text[]))) AS worked (event_id, id, group_key) \
          ORDER BY event_id, group_key COLLATE \"C\") AS done CROSS JOIN LATERAL (\
        SELECT ctid FROM jobs WHERE jobs.event_id = done.event_id AND jobs.id = done.id LIMIT 1) AS found \
      WHERE jobs.ctid = found.ctid AND jobs.lease = $4 AND jobs.state || '' = 'WORKING' \
@@ -39,7 +41,7 @@ pub const COMPLETE: &str = "UPDATE jobs SET state = 'DONE', is_head = false, lea
 /// It must not be one statement with what ends the job: whoever enqueues into the group has its head locked, so ending the head waits for
 /// them, and only a statement that begins after that wait sees what they enqueued.
 pub const PROMOTE: &str = "UPDATE jobs SET is_head = true, run_at = greatest(jobs.run_at, $4) \
-     FROM unnest((SELECT $1), (SELECT $2), (SELECT $3)) AS over (event_id, group_key, number) CROSS JOIN LATERAL (\
+     FROM unnest((SELECT CAST($1 AS uuid[])), (SELECT CAST($2 AS text[])), (SELECT CAST($3 AS integer[]))) AS over (event_id, group_key, number) CROSS JOIN LATERAL (\
        SELECT ctid FROM jobs AS waiting WHERE waiting.event_id = over.event_id AND waiting.group_key = over.group_key \
          AND waiting.state = 'CREATED' AND NOT waiting.is_head AND waiting.number > over.number \
        ORDER BY waiting.event_id, waiting.group_key, waiting.number LIMIT 1) AS next \
@@ -54,7 +56,7 @@ pub const GIVE_UP: &str = "UPDATE jobs SET state = 'FAILED', is_head = false, le
      WHERE event_id = $1 AND id = $2 AND lease = $3 AND state || '' = 'WORKING' RETURNING event_id, id, group_key, number";
 
 /// The lanes that have something to do: `$1` lanes, `$2` for each, not what was due before, `$3` now. Lanes that are paused or rest are left out.
-pub const READY: &str = "SELECT known.name FROM job_lanes AS known LEFT JOIN unnest($1, $2) AS seen (name, before) ON seen.name = known.name \
+pub const READY: &str = "SELECT known.name FROM job_lanes AS known LEFT JOIN unnest(CAST($1 AS text[]), CAST($2 AS timestamptz[])) AS seen (name, before) ON seen.name = known.name \
      WHERE known.paused_at IS NULL AND coalesce(known.rests_until <= $3, true) AND (SELECT run_at FROM jobs WHERE lane = known.name AND state = 'CREATED' AND is_head \
          AND run_at > coalesce(seen.before, '-infinity') AND run_at <= $3 ORDER BY lane, run_at, event_id, id LIMIT 1) IS NOT NULL";
 

@@ -382,13 +382,13 @@ pub fn note(
     })
 }
 
-/// Deletes what has stood in the log for long, some of it, and what waits for endpoints that have been disabled for as long.
+/// Deletes what has stood in the log for long, a page at a time, and what waits for endpoints that have been disabled for as long.
 ///
 /// # Errors
 /// The database's.
 pub fn prune(conn: &mut PgConnection, now: DateTime<Utc>) -> Result<(), DbError> {
     let before = now - TimeDelta::days(LOG_DAYS);
-    queries::prune(conn, before)?;
+    while queries::prune(conn, before)? {}
     for id in queries::disabled_before(conn, before)? {
         queue::empty_lane(conn, &lane(id))?;
     }

@@ -231,6 +231,8 @@ const PRUNE: &str = "DELETE FROM webhook_deliveries USING (SELECT event_id, id F
        ORDER BY attempted_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS old \
      WHERE webhook_deliveries.event_id = old.event_id AND webhook_deliveries.id = old.id";
 
-pub(super) fn prune(conn: &mut PgConnection, before: DateTime<Utc>) -> Result<usize, DbError> {
-    Ok(sql_query(PRUNE).bind::<Timestamptz, _>(before).bind::<BigInt, _>(PRUNE_MAX).execute(conn)?)
+/// Deletes a page; whether there may be more.
+pub(super) fn prune(conn: &mut PgConnection, before: DateTime<Utc>) -> Result<bool, DbError> {
+    let pruned = sql_query(PRUNE).bind::<Timestamptz, _>(before).bind::<BigInt, _>(PRUNE_MAX).execute(conn)?;
+    Ok(i64::try_from(pruned).is_ok_and(|pruned| pruned == PRUNE_MAX))
 }

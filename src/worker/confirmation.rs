@@ -1,6 +1,12 @@
 //! Kind `confirmation`: the e-mail that a buyer gets for an order, with its tickets.
 
-use std::{fs, io::Write, path::Path, time::Duration};
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+    time::Duration,
+};
 
 use askama::Template;
 use chrono::TimeDelta;
@@ -15,6 +21,7 @@ use super::handler::{Handler, Trouble};
 use crate::{
     app::App,
     config::{MailConfig, MailTransport},
+    email::Email,
     events::Programme,
     ids::{EventId, OrderId},
     inventory::Ticket,
@@ -27,6 +34,12 @@ use crate::{
 pub const CONFIRMATION: &str = "confirmation";
 /// Longest time for one command to a mail server; all of them together stay far inside a lease.
 const SMTP_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long all mail rests when the mail server does not answer or let us in, or the folder cannot be written to.
+const REST_SECS: i64 = 15;
+/// The folder in the spool folder in which mails are written before they get their names.
+const UNFINISHED: &str = ".unfinished";
+/// A mail that was not finished in that time never will be.
+const UNFINISHED_MAX: Duration = Duration::from_secs(3_600);
 /// White modules around a QR code, without which readers do not find it.
 const QUIET_ZONE: usize = 4;
 /// Dots of a picture for one module of a QR code.
@@ -53,6 +66,20 @@ pub fn job(event: EventId, order: OrderId) -> NewJob {
 /// Sends confirmations.
 pub struct Confirmation;
 
+impl Confirmation {
+    /// One that sends by this way.
+    #[must_use]
+    pub fn by(transport: &MailTransport) -> Self {
+        if let MailTransport::Spool(folder) = transport
+            && let Err(error) = clear(folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, folder = %folder.display(), "unfinished mails could not be deleted");
+        }
+        Self
+    }
+}
+
 impl Handler for Confirmation {
     fn kind(&self) -> &'static str {
         CONFIRMATION
@@ -63,8 +90,8 @@ impl Handler for Confirmation {
         Retry { attempts_max: 30, first_pause: TimeDelta::seconds(10), pause_max: TimeDelta::hours(4) }
     }
 
-    fn threads_max(&self) -> usize {
-        4
+    fn threads_max(&self, threads: usize) -> usize {
+        threads.div_ceil(2)
     }
 
     fn work(&self, app: &App, job: &Claimed) -> Result<Vec<NewJob>, Trouble> {
@@ -165,7 +192,8 @@ fn message(config: &MailConfig, public_url: &str, programme: &Programme, placed:
         let kind = ContentType::parse("image/png").map_err(|error| lasting("the picture has no type", &error))?;
         related = related.singlepart(picture.body(qr_png(&ticket.code)?, kind));
     }
-    let to = placed.order.buyer_email.parse().map_err(|error| lasting("the address cannot be written to", &error))?;
+    let address = Email::ascii(&placed.order.buyer_email).unwrap_or_else(|| placed.order.buyer_email.clone());
+    let to = address.parse().map_err(|error| lasting("the address cannot be written to", &error))?;
     let to = Mailbox::new(Some(placed.order.buyer_name.clone()), to);
     let domain = config.from.email.domain();
     Message::builder()
@@ -204,27 +232,56 @@ fn qr_png(code: &str) -> Result<Vec<u8>, Trouble> {
 
 fn send(transport: &MailTransport, order: OrderId, message: &Message) -> Result<(), Trouble> {
     match transport {
-        MailTransport::Spool(folder) => spool(folder, order, &message.formatted()),
+        MailTransport::Spool(folder) => {
+            spool(folder, order, &message.formatted()).map_err(|error| all_wait(format!("{}: {error}", folder.display())))
+        }
         MailTransport::Smtp(url) => {
-            let transport = SmtpTransport::from_url(url).map_err(|error| Trouble::Passing(format!("the mail server's URL: {error}")))?;
-            let sent = transport.timeout(Some(SMTP_TIMEOUT)).build().send(message);
-            sent.map(|_| ()).map_err(|error| match error.is_permanent() {
-                true => Trouble::Lasting(format!("the mail server refused it: {error}")),
-                false => Trouble::Passing(format!("the mail server did not take it: {error}")),
-            })
+            let builder = SmtpTransport::from_url(url.as_str()).map_err(|error| all_wait(format!("the mail server's URL: {error}")))?;
+            let server = builder.timeout(Some(SMTP_TIMEOUT)).build();
+            let Err(error) = server.send(message) else { return Ok(()) };
+            if error.is_client() {
+                return Err(Trouble::Passing(format!("the mail server cannot be told: {error}")));
+            }
+            if !error.is_permanent() && !error.is_transient() {
+                return Err(all_wait(format!("the mail server does not answer: {error}")));
+            }
+            // "No" for good may mean this mail or us: whoever is let in without a mail is refused for the mail.
+            match server.test_connection() {
+                Ok(true) if error.is_permanent() => Err(Trouble::Lasting(format!("the mail server refused it: {error}"))),
+                Ok(true) => Err(Trouble::Passing(format!("the mail server did not take it: {error}"))),
+                _ => Err(all_wait(format!("the mail server does not let us in: {error}"))),
+            }
         }
     }
 }
 
-/// Writes the mail where another program picks it up: under the order's name, whole or not at all, so that twice is once.
-fn spool(folder: &Path, order: OrderId, mail: &[u8]) -> Result<(), Trouble> {
+/// What stops every mail, not this one.
+fn all_wait(why: String) -> Trouble {
+    Trouble::Receiver { why, rest: TimeDelta::seconds(REST_SECS) }
+}
+
+/// Writes the mail where another program picks it up: under the order's name, whole or not at all, so that twice is once. Whoever can read it has
+/// the tickets, so a folder that we make is ours alone; one that is there is as open as its owner wants.
+fn spool(folder: &Path, order: OrderId, mail: &[u8]) -> io::Result<()> {
+    let unfinished_ones = folder.join(UNFINISHED);
+    DirBuilder::new().recursive(true).mode(0o700).create(&unfinished_ones)?;
+    let unfinished = unfinished_ones.join(format!("{order}.{}", std::process::id()));
     let write = || {
-        fs::create_dir_all(folder)?;
-        let unfinished = folder.join(format!(".{order}.{}", std::process::id()));
-        let mut file = fs::File::create(&unfinished)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&unfinished)?;
         file.write_all(mail)?;
         file.sync_all()?;
         fs::rename(&unfinished, folder.join(format!("{order}.eml")))
     };
-    write().map_err(|error: std::io::Error| Trouble::Passing(format!("{}: {error}", folder.display())))
+    write().inspect_err(|_| drop(fs::remove_file(&unfinished)))
+}
+
+/// Deletes what killed processes have left unfinished in a spool folder.
+fn clear(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder.join(UNFINISHED))? {
+        let entry = entry?;
+        if entry.metadata()?.modified()?.elapsed().is_ok_and(|age| age > UNFINISHED_MAX) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }

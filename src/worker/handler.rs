@@ -22,8 +22,8 @@ pub trait Handler: Send + Sync {
         1
     }
 
-    /// Threads of this process that one lane may take.
-    fn threads_max(&self) -> usize {
+    /// Threads of this process that one lane may take, of so many.
+    fn threads_max(&self, _threads: usize) -> usize {
         2
     }
 
@@ -37,7 +37,7 @@ pub trait Handler: Send + Sync {
         true
     }
 
-    /// Deletes what it has kept for long enough, some of it; asked about once a second.
+    /// Deletes what it has kept for long enough; asked every half a minute.
     ///
     /// # Errors
     /// The database's.

@@ -21,7 +21,11 @@ pub use sweep::Sweeper;
 /// Every kind of job that this version works.
 #[must_use]
 pub fn handlers(config: &WebConfig) -> Vec<Box<dyn Handler>> {
-    vec![Box::new(order_changes::FollowUp), Box::new(confirmation::Confirmation), Box::new(webhook::Webhook::new(config.webhook_reach))]
+    vec![
+        Box::new(order_changes::FollowUp),
+        Box::new(confirmation::Confirmation::by(&config.mail.transport)),
+        Box::new(webhook::Webhook::new(config.webhook_reach)),
+    ]
 }
 
 /// How soon a task notices that the server ends.

@@ -40,6 +40,15 @@ impl Handler for FollowUp {
         Retry { attempts_max: 1_000, first_pause: TimeDelta::seconds(1), pause_max: TimeDelta::minutes(5) }
     }
 
+    /// Each is worked in a millisecond or two, most of it for its own transactions; a few together share one at both ends.
+    fn batch_max(&self) -> usize {
+        4
+    }
+
+    fn threads_max(&self, threads: usize) -> usize {
+        threads.div_ceil(4)
+    }
+
     fn work(&self, app: &App, job: &Claimed) -> Result<Vec<NewJob>, Trouble> {
         let OrderChanges { changes } = serde_json::from_value(job.payload.clone()).map_err(|error| Trouble::payload(&error))?;
         let numbers: HashMap<OrderId, i32> = changes.iter().map(|change| (change.order, change.number)).collect();

@@ -59,6 +59,17 @@ struct Lanes {
     known: HashMap<String, Lane>,
     /// Those that may have something to do, the next first.
     ready: VecDeque<String>,
+    /// Threads at work, by kind and by the pace of their lane when they began: counted here, since there may be a thousand lanes.
+    at_work: HashMap<(&'static str, Pace), usize>,
+}
+
+/// A thread's place in a lane, from taking it to leaving it.
+struct Turn {
+    lane: String,
+    kind: &'static str,
+    pace: Pace,
+    /// How often the lane was said to be ready.
+    told: u64,
 }
 
 #[derive(Default)]
@@ -75,7 +86,7 @@ struct Lane {
 }
 
 /// How a lane's receiver did the last time that this process worked a job for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Pace {
     /// There was none.
     #[default]
@@ -117,8 +128,8 @@ impl Lane {
 struct Poll {
     next: Instant,
     marks_from: Instant,
-    /// The next poll also looks for what is left of receivers that are gone. It walks over dead entries, so not every poll does.
-    looks_for_rest: bool,
+    /// The next poll also keeps house.
+    keeps_house: bool,
 }
 
 impl<'a> Runner<'a> {
@@ -133,7 +144,7 @@ impl<'a> Runner<'a> {
             node: node(),
             threads,
             lanes: Mutex::default(),
-            poll: Mutex::new(Poll { next: now, marks_from: now, looks_for_rest: true }),
+            poll: Mutex::new(Poll { next: now, marks_from: now, keeps_house: true }),
         }
     }
 
@@ -162,7 +173,10 @@ impl<'a> Runner<'a> {
             return self.ask();
         }
         match self.next_lane() {
-            Some((lane, told)) => self.serve(&lane, told),
+            Some(turn) => {
+                self.serve(&turn);
+                self.leave(&turn);
+            }
             None => self.wake().wait(wait).iter().for_each(|lane| self.set_ready(lane)),
         }
     }
@@ -193,47 +207,42 @@ impl<'a> Runner<'a> {
         self.handlers.get(kind).map_or(UNKNOWN, |handler| handler.retry())
     }
 
-    /// A lane that may have something to do and may take one more thread, which it then has; and how often it was said to be ready.
-    fn next_lane(&self) -> Option<(String, u64)> {
+    /// A lane that may have something to do and may take one more thread, which it then has.
+    fn next_lane(&self) -> Option<Turn> {
         let mut lanes = lock(&self.lanes);
         for _ in 0..lanes.ready.len() {
-            let name = lanes.ready.pop_front()?;
             // Others may help as long as it has more.
-            lanes.ready.push_back(name.clone());
-            if self.may_take_a_thread(&lanes, &name) {
-                let lane = lanes.known.entry(name.clone()).or_default();
-                lane.at_work += 1;
-                return Some((name, lane.told));
+            lanes.ready.rotate_left(1);
+            let Some((lane, handler)) = lanes.ready.back().and_then(|lane| Some((lane, self.handler(lane)?))) else { continue };
+            if let Some(pace) = self.may_take_a_thread(&lanes, lane, handler) {
+                let (lane, kind) = (lane.clone(), handler.kind());
+                *lanes.at_work.entry((kind, pace)).or_default() += 1;
+                let known = lanes.known.entry(lane.clone()).or_default();
+                known.at_work += 1;
+                return Some(Turn { lane, kind, pace, told: known.told });
             }
         }
         None
     }
 
-    /// Whether a lane, its kind, and all lanes of the kind with its pace have a thread left to take. Receivers that hang or take their time
-    /// keep their threads for so long, and must leave enough for those that are known to be quick: one thread each, half of the kind's threads for
-    /// those that nothing is known of, a quarter for those that are known to be slow.
-    fn may_take_a_thread(&self, lanes: &Lanes, name: &str) -> bool {
-        let Some(handler) = self.handler(name) else { return false };
-        let of_kind = |paces: &[Pace]| -> usize {
-            let counts = |(name, lane): &(&String, &Lane)| kind_of(name) == handler.kind() && paces.contains(&lane.pace);
-            lanes.known.iter().filter(counts).map(|(_, lane)| lane.at_work).sum()
-        };
+    /// Whether a lane, its kind, and all lanes of the kind with its pace have a thread left to take; then its pace. Receivers that hang or take
+    /// their time keep their threads for so long, and must leave enough for those that are known to be quick: one thread each, half of the
+    /// kind's threads for those that nothing is known of, a quarter for those that are known to be slow.
+    fn may_take_a_thread(&self, lanes: &Lanes, name: &str, handler: &dyn Handler) -> Option<Pace> {
+        let at_work = |paces: &[Pace]| -> usize { paces.iter().filter_map(|pace| lanes.at_work.get(&(handler.kind(), *pace))).sum() };
         let (own, pace) = lanes.known.get(name).map(|lane| (lane.at_work, lane.pace)).unwrap_or_default();
         let in_all = handler.threads_in_all(self.threads);
         let has_room = match pace {
-            Pace::Unknown if !handler.has_lane_of_its_own() => own == 0 && of_kind(&[Pace::Unknown]) < in_all.div_ceil(2),
-            Pace::Unknown | Pace::Quick => own < handler.threads_max(),
-            Pace::Slow | Pace::Silent => own == 0 && of_kind(&[Pace::Slow, Pace::Silent]) < in_all.div_ceil(4),
+            Pace::Unknown if !handler.has_lane_of_its_own() => own == 0 && at_work(&[Pace::Unknown]) < in_all.div_ceil(2),
+            Pace::Unknown | Pace::Quick => own < handler.threads_max(self.threads),
+            Pace::Slow | Pace::Silent => own == 0 && at_work(&[Pace::Slow, Pace::Silent]) < in_all.div_ceil(4),
         };
-        has_room && of_kind(&[Pace::Unknown, Pace::Quick, Pace::Slow, Pace::Silent]) < in_all
+        (has_room && at_work(&[Pace::Unknown, Pace::Quick, Pace::Slow, Pace::Silent]) < in_all).then_some(pace)
     }
 
     /// Takes jobs of a lane and works them.
-    fn serve(&self, lane: &str, told: u64) {
-        let Some(handler) = self.handler(lane) else {
-            self.set_idle(lane, told);
-            return self.leave(lane);
-        };
+    fn serve(&self, Turn { lane, told, .. }: &Turn) {
+        let Some(handler) = self.handler(lane) else { return };
         let (after, looked_back) = lock(&self.lanes).known.get_mut(lane).map(Lane::claim_from).unwrap_or_default();
         let ask = Ask {
             lane,
@@ -249,24 +258,26 @@ impl<'a> Runner<'a> {
                     known.claimed(last.run_at, looked_back, is_all);
                 }
                 if is_all {
-                    self.set_idle(lane, told);
+                    self.set_idle(lane, *told);
                 } else {
                     self.call_help(lane, handler);
                 }
                 self.work(handler, lane, &lease);
             }
-            Ok(None) => self.set_idle(lane, told),
+            Ok(None) => self.set_idle(lane, *told),
             Err(error) => {
-                self.set_idle(lane, told);
+                self.set_idle(lane, *told);
                 self.pause_after(&error);
             }
         }
-        self.leave(lane);
     }
 
-    /// Gives a thread's place in a lane back.
-    fn leave(&self, lane: &str) {
-        if let Some(known) = lock(&self.lanes).known.get_mut(lane) {
+    /// Gives a thread's place back.
+    fn leave(&self, turn: &Turn) {
+        let mut lanes = lock(&self.lanes);
+        let counts = lanes.at_work.get_mut(&(turn.kind, turn.pace));
+        counts.into_iter().for_each(|count| *count = count.saturating_sub(1));
+        if let Some(known) = lanes.known.get_mut(&turn.lane) {
             known.at_work = known.at_work.saturating_sub(1);
         }
     }
@@ -293,7 +304,7 @@ impl<'a> Runner<'a> {
 
     /// A lane has more than one thread takes at once: those who wait need not wait for the next poll.
     fn call_help(&self, lane: &str, handler: &dyn Handler) {
-        let has_room = lock(&self.lanes).known.get(lane).is_some_and(|lane| lane.at_work < handler.threads_max());
+        let has_room = lock(&self.lanes).known.get(lane).is_some_and(|lane| lane.at_work < handler.threads_max(self.threads));
         if has_room {
             self.wake().nudge();
         }
@@ -403,36 +414,39 @@ impl<'a> Runner<'a> {
             poll.next = Instant::now() + POLL + POLL.mul_f64(rand::random());
             if poll.marks_from.elapsed() > MARKS_FORGOTTEN {
                 poll.marks_from = Instant::now();
-                poll.looks_for_rest = true;
+                poll.keeps_house = true;
                 lock(&self.lanes).known.values_mut().for_each(|lane| lane.mark = None);
             }
         }
         wait
     }
 
-    /// Asks the database which lanes have something to do, and does what is done about as often.
+    /// Asks the database which lanes have something to do, takes dead leases back, and from time to time keeps house.
     fn ask(&self) {
         let now = self.app.clock.now();
         let after = lock(&self.lanes).known.iter().filter_map(|(name, lane)| Some((name.clone(), lane.poll_from()?))).collect::<Vec<_>>();
-        let looks_for_rest = std::mem::take(&mut lock(&self.poll).looks_for_rest);
-        let for_receivers: Vec<&str> =
-            self.handlers.values().filter(|handler| !handler.has_lane_of_its_own()).map(|handler| handler.kind()).collect();
-        let asked = self.app.db.run_here(|conn| {
-            queue::take_back(conn, now, |kind| self.retry_of(kind))?;
-            if looks_for_rest {
-                queue::forget_lanes_gone(conn, &for_receivers)?;
-            }
-            queue::prune(conn, now - TimeDelta::days(REMEMBERED_DAYS))?;
-            self.handlers.values().try_for_each(|handler| handler.tidy(conn, now))?;
-            queue::ready(conn, now, &after)
-        });
-        match asked {
+        match self.app.db.run_here(|conn| queue::poll(conn, now, &after, |kind| self.retry_of(kind))) {
             Ok(ready) => ready.iter().filter(|lane| self.handler(lane).is_some()).for_each(|lane| {
                 lock(&self.lanes).known.entry(lane.clone()).or_default().looks_back = true;
                 self.set_ready(lane);
             }),
-            Err(error) => self.pause_after(&error),
+            Err(error) => return self.pause_after(&error),
         }
+        if std::mem::take(&mut lock(&self.poll).keeps_house)
+            && let Err(error) = self.keep_house(now)
+        {
+            self.pause_after(&error);
+        }
+    }
+
+    /// Forgets what is over for long, and what is left of receivers that are gone. It walks over dead entries, so not every poll does.
+    fn keep_house(&self, now: DateTime<Utc>) -> Result<(), DbError> {
+        let for_receivers: Vec<&str> =
+            self.handlers.values().filter(|handler| !handler.has_lane_of_its_own()).map(|handler| handler.kind()).collect();
+        self.app.db.run_here(|conn| queue::forget_lanes_gone(conn, &for_receivers))?;
+        // A page a transaction, so that none is long.
+        while self.app.db.run_here(|conn| queue::prune(conn, now - TimeDelta::days(REMEMBERED_DAYS)))? == queue::BATCH_MAX {}
+        self.handlers.values().try_for_each(|handler| self.app.db.run_here(|conn| handler.tidy(conn, now)))
     }
 
     fn pause_after(&self, error: &DbError) {

@@ -85,7 +85,7 @@ impl Handler for Empty {
         self.batch
     }
 
-    fn threads_max(&self) -> usize {
+    fn threads_max(&self, _threads: usize) -> usize {
         self.threads
     }
 

@@ -4,12 +4,15 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
     path::Path,
     sync::mpsc::{Receiver, Sender, channel},
     thread,
     time::Duration,
 };
 
+use boxoffice::queue;
+use chrono::Utc;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -84,27 +87,32 @@ fn a_hold_is_confirmed_by_mail_when_it_is_bought_and_never_if_it_is_not() {
     assert_eq!(expected, orders);
 }
 
-/// A mail server that takes every mail, and answers the first `refused` of them with "try again later".
-fn mail_server(refused: usize) -> (u16, Receiver<String>) {
+/// What a mail server says, by the number of the connection: with what it greets, and what it answers to a sender.
+type Says = fn(usize) -> (&'static str, &'static str);
+
+const WELCOME: &str = "220 mail.example.org";
+
+/// A mail server that takes every mail from a sender that it says 250 to.
+fn mail_server(says: Says) -> (u16, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (send, receive) = channel();
     thread::spawn(move || {
         for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
-            let _ = take_mail(&stream, number < refused, &send);
+            let _ = take_mail(&stream, says(number), &send);
         }
     });
     (port, receive)
 }
 
-fn take_mail(stream: &TcpStream, refuse: bool, send: &Sender<String>) -> std::io::Result<()> {
+fn take_mail(stream: &TcpStream, (greeting, to_sender): (&str, &str), send: &Sender<String>) -> std::io::Result<()> {
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
-    write!(writer, "220 mail.example.org\r\n")?;
+    write!(writer, "{greeting}\r\n")?;
     let mut line = String::new();
     while reader.read_line(&mut line)? > 0 {
         match line.split([' ', '\r']).next().unwrap() {
             "EHLO" => write!(writer, "250-mail.example.org\r\n250 8BITMIME\r\n")?,
-            "MAIL" if refuse => write!(writer, "451 try again later\r\n")?,
+            "MAIL" => write!(writer, "{to_sender}\r\n")?,
             "DATA" => {
                 write!(writer, "354 go on\r\n")?;
                 let mut mail = String::new();
@@ -126,7 +134,7 @@ fn take_mail(stream: &TcpStream, refuse: bool, send: &Sender<String>) -> std::io
 fn mail_goes_to_the_mail_server_and_again_if_it_was_busy() {
     let shop = Shop::open();
     shop.gala(&[("standard", 4_500, 5)]);
-    let (port, taken) = mail_server(1);
+    let (port, taken) = mail_server(|number| (WELCOME, if number == 0 { "451 try again later" } else { "250 fine" }));
     let url = format!("smtp://127.0.0.1:{port}");
     let _worker = Process::work(&["--database-url", shop.database.url(), "--smtp-url", &url]);
     let bought = shop.buy(1).json();
@@ -134,6 +142,53 @@ fn mail_goes_to_the_mail_server_and_again_if_it_was_busy() {
     assert!(mail.contains(&format!("Message-ID: <{}.confirmation@localhost>", id(&bought))), "{mail}");
     wait_until("all is done", || super::states(&shop.database).iter().all(|(state, _)| state == "DONE"));
     assert!(taken.try_recv().is_err(), "once");
+}
+
+/// It may be us whom a mail server has nothing to do with, until somebody mends that: no mail is given up for it, and they do not ask one by one.
+#[test]
+fn a_mail_server_that_lets_nobody_in_has_all_mail_wait() {
+    const ORDERS: usize = 6;
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, ORDERS.try_into().unwrap())]);
+    // The second connection is the question whether it is us.
+    let (port, taken) = mail_server(|number| (if number < 2 { "554 go away" } else { WELCOME }, "250 fine"));
+    (0..ORDERS).for_each(|_| assert_eq!(shop.buy(1).status, 201));
+    let _worker =
+        Process::work(&["--database-url", shop.database.url(), "--smtp-url", &format!("smtp://127.0.0.1:{port}"), "--workers", "1"]);
+    let lanes = || queue::lanes(&mut shop.database.connect(), Utc::now()).unwrap();
+    let of_mail = || lanes().into_iter().find(|lane| lane.name == "confirmation");
+    wait_until("all mail rests", || of_mail().is_some_and(|lane| lane.created == 6 && lane.rests_until.is_some()));
+    assert!(taken.try_recv().is_err());
+    shop.sql("UPDATE job_lanes SET rests_until = NULL; UPDATE jobs SET run_at = now() WHERE state = 'CREATED'");
+    for _ in 0..ORDERS {
+        taken.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    wait_until("all is done", || super::states(&shop.database).iter().all(|(state, _)| state == "DONE"));
+}
+
+#[test]
+fn a_mail_that_is_refused_for_good_is_given_up_and_keeps_no_other_waiting() {
+    let shop = Shop::open();
+    shop.gala(&[("standard", 4_500, 5)]);
+    let (port, taken) = mail_server(|number| (WELCOME, if number == 0 { "550 no" } else { "250 fine" }));
+    let _worker = Process::work(&["--database-url", shop.database.url(), "--smtp-url", &format!("smtp://127.0.0.1:{port}")]);
+    assert_eq!(shop.buy(1).status, 201);
+    wait_until("it is given up", || super::states(&shop.database).iter().any(|(state, _)| state == "FAILED"));
+    assert_eq!(shop.buy(1).status, 201);
+    taken.recv_timeout(Duration::from_secs(60)).unwrap();
+}
+
+#[test]
+fn mail_in_a_spool_folder_is_nobody_elses() {
+    let (shop, home) = (Shop::open(), tempfile::tempdir().unwrap());
+    shop.gala(&[("standard", 4_500, 5)]);
+    let spool = home.path().join("mail/spool");
+    let _worker = Process::work(&["--database-url", shop.database.url(), "--spool-dir", spool.to_str().unwrap()]);
+    let order = id(&shop.buy(1).json());
+    mails(&spool, 1);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&spool), mode(&spool.join(format!("{order}.eml"))) & 0o007), (0o700, 0));
+    assert_eq!(fs::read_dir(spool.join(".unfinished")).unwrap().count(), 0);
 }
 
 /// Workers are killed again and again while orders come in: each order is confirmed, once.

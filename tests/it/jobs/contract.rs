@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use diesel::connection::SimpleConnection;
+
+use crate::support::Database;
 use boxoffice::queue::statements::{CLAIM, COMPLETE, GIVE_UP, OVERDUE, PROMOTE, READY, RETRY, SETTINGS, TAKE};
 
 /// A statement with one space for any white, and none inside parentheses.
@@ -16,6 +19,15 @@ fn told() -> BTreeSet<String> {
     let blocks = section.split("```sql\n").skip(1).map(|block| block.split("```").next().unwrap());
     let statements = blocks.flat_map(|block| block.split(';')).map(normal);
     statements.filter(|statement| !matches!(statement.as_str(), "" | "BEGIN" | "COMMIT")).collect()
+}
+
+/// Many drivers leave it to the server to find out what a parameter's type is.
+#[test]
+fn every_statement_says_itself_what_types_it_takes() {
+    let mut conn = Database::new().connect();
+    for (number, statement) in [CLAIM, TAKE, COMPLETE, PROMOTE, RETRY, GIVE_UP, OVERDUE, READY].into_iter().enumerate() {
+        conn.batch_execute(&format!("PREPARE s{number} AS {statement}")).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
 }
 
 #[test]

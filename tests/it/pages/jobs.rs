@@ -185,6 +185,17 @@ fn a_job_that_was_given_up_is_put_back_once() {
 }
 
 #[test]
+fn all_that_was_given_up_in_a_lane_is_put_back_at_once() {
+    let shop = shop();
+    (0..3).for_each(|_| fail(&shop, "confirmation", "no", Fate::GiveUp));
+    fail(&shop, "order_changes", "no", Fate::GiveUp);
+    let admin = Visitor::admin(&shop);
+    let page = admin.follow(&admin.send(&admin.get("/admin/jobs").form("Retry 3 given up")));
+    assert!(page.says("What was given up in that lane waits again") && page.says("Failures: 1 job given up"), "{}", page.text());
+    assert_eq!(claim(&shop, "confirmation", 9).unwrap().jobs.len(), 3);
+}
+
+#[test]
 fn an_unknown_lane_and_an_unknown_job_are_not_found() {
     let shop = shop();
     fail(&shop, "confirmation", "no", Fate::GiveUp);

@@ -53,7 +53,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "when",
         ],
     ),
-    ("worker", &["app", "clock", "config", "db", "events", "ids", "input", "inventory", "money", "orders", "queue", "webhooks", "when"]),
+    (
+        "worker",
+        &["app", "clock", "config", "db", "email", "events", "ids", "input", "inventory", "money", "orders", "queue", "webhooks", "when"],
+    ),
     ("demo", &["db", "events", "ids", "input", "inventory", "money"]),
     ("app", &["accounts", "clock", "config", "db", "ids", "orders"]),
     // It gathers what the rooms below want to be told; they know nothing of it.
