@@ -79,7 +79,7 @@ impl Webhook {
                 let _ = response.body_mut().as_reader().take(most).read_to_end(&mut beginning);
                 Tried::Answered(status, String::from_utf8_lossy(&beginning).into_owned())
             }
-            Err(error) => Tried::Unanswered(error.to_string()),
+            Err(error) => Tried::Unanswered(in_words(&error)),
         }
     }
 }
@@ -129,6 +129,17 @@ impl Handler for Webhook {
             (false, true) => Trouble::Receiver { why, rest: rest(endpoint.failing_since, app.clock.now()) },
             (false, false) => Trouble::Passing(why),
         })
+    }
+}
+
+/// Why there was no answer, for the partner who reads the log.
+fn in_words(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Timeout(_) => format!("it did not answer within {} seconds", DELIVERY_TIME_MAX.as_secs()),
+        ureq::Error::HostNotFound => "its name is not known".to_owned(),
+        ureq::Error::BadUri(why) => why.clone(),
+        ureq::Error::Io(error) => format!("the connection failed: {error}"),
+        other => other.to_string(),
     }
 }
 

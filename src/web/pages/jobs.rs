@@ -106,9 +106,9 @@ pub(in crate::web) async fn show(app: Data<App>, request: HttpRequest, query: Qu
         .await?;
     let more = if failures.len() > FAILURES_MAX { format!("These are the first {FAILURES_MAX}; there are more.") } else { String::new() };
     failures.truncate(FAILURES_MAX);
-    let paused: HashSet<&str> = lanes.iter().filter(|lane| lane.paused_at.is_some()).map(|lane| lane.name.as_str()).collect();
-    let lines =
-        failures.into_iter().map(|failure| FailureLine::new(now, paused.contains(failure.lane.as_str()), &known, failure)).collect();
+    let stands_still = |lane: &&LaneState| lane.paused_at.is_some() || lane.rests_until.is_some_and(|until| until > now);
+    let still: HashSet<&str> = lanes.iter().filter(stands_still).map(|lane| lane.name.as_str()).collect();
+    let lines = failures.into_iter().map(|failure| FailureLine::new(now, still.contains(failure.lane.as_str()), &known, failure)).collect();
     let template = JobsPage {
         frame: (&session).into(),
         done: done_text(query.into_inner().done.as_deref()),
@@ -307,11 +307,11 @@ fn oldest(now: DateTime<Utc>, lane: &LaneState) -> String {
 }
 
 impl FailureLine {
-    fn new(now: DateTime<Utc>, is_paused: bool, known: &Known, failure: Failure) -> Self {
+    fn new(now: DateTime<Utc>, lane_stands_still: bool, known: &Known, failure: Failure) -> Self {
         let order = known.order_of(&failure);
         let next = match failure.next {
             None => "Given up".to_owned(),
-            Some(_) if is_paused => "When its lane goes on".to_owned(),
+            Some(_) if lane_stands_still => "When its lane goes on".to_owned(),
             Some(at) if at <= now => "Now".to_owned(),
             Some(at) => format!("In {}", span(at - now)),
         };
