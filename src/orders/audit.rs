@@ -43,7 +43,7 @@ struct Check {
     sql: &'static str,
 }
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 14] = [
     Check {
         name: "a ticket belongs to at most one live order",
         sql: "SELECT format('event %s ticket %s is claimed by %s live orders', event_id, position, count(*)) AS breach \
@@ -140,6 +140,12 @@ const CHECKS: [Check; 13] = [
         sql: "SELECT format('event %s has %s tickets for section %s row %s seat %s', event_id, count(*), coalesce(section, '-'), \
                 coalesce(\"row\", '-'), seat) AS breach \
               FROM tickets WHERE seat IS NOT NULL GROUP BY event_id, section, \"row\", seat HAVING count(*) > 1",
+    },
+    Check {
+        // A consumer in another language may have left the promotion out.
+        name: "where jobs of a group wait, one is next",
+        sql: "SELECT format('event %s group %s: %s jobs wait, and none of them is next', event_id, group_key, count(*)) AS breach \
+              FROM jobs WHERE state IN ('CREATED', 'WORKING') GROUP BY event_id, group_key HAVING NOT bool_or(is_head)",
     },
 ];
 

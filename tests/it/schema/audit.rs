@@ -29,6 +29,7 @@ const BREAKS: &[(&str, &str)] = &[
     ("UPDATE tickets SET ticket_type_id = gen_random_uuid() WHERE position = 9", "a ticket is of an event and a type that exist"),
     ("UPDATE orders SET currency = 'USD' WHERE positions = '{3}'", "an order is of an event that exists, in its currency"),
     ("UPDATE tickets SET seat = '1' WHERE position >= 9", "a seat exists once"),
+    ("UPDATE jobs SET is_head = false", "where jobs of a group wait, one is next"),
 ];
 
 /// Everything that would refuse such a thing; the audit does not count on it.
@@ -40,7 +41,7 @@ const UNGUARD: &str = "DO $$ DECLARE guard record; BEGIN \
     CREATE TABLE kept_tickets AS TABLE tickets; CREATE TABLE kept_orders AS TABLE orders; CREATE TABLE kept_history AS TABLE order_history";
 
 const RESTORE: &str = "TRUNCATE tickets, orders, order_history; INSERT INTO tickets TABLE kept_tickets; \
-    INSERT INTO orders TABLE kept_orders; INSERT INTO order_history TABLE kept_history";
+    INSERT INTO orders TABLE kept_orders; INSERT INTO order_history TABLE kept_history; UPDATE jobs SET is_head = true";
 
 /// Orders in each state: sold (1 and 2; 3; 4), held (5), given back (6).
 fn shop() -> Shop {
