@@ -284,7 +284,8 @@ fn take_overdue_back(conn: &mut PgConnection, now: DateTime<Utc>, retry: impl Fn
     Ok(overdue.len())
 }
 
-/// What a consumer asks when it has nothing to do: takes back jobs as [`take_back`] does, and returns the lanes as [`ready`] does, in one transaction.
+/// What a consumer asks when it has nothing to do, in one transaction: takes back jobs as [`take_back`] does, and returns the lanes that have
+/// something to do, given where the claims of some of them begin.
 ///
 /// # Errors
 /// The database's.
@@ -298,14 +299,6 @@ pub fn poll(
         take_overdue_back(conn, now, &retry)?;
         queries::ready(conn, now, after)
     })
-}
-
-/// The lanes that have something to do, given where the claims of some of them begin.
-///
-/// # Errors
-/// The database's.
-pub fn ready(conn: &mut PgConnection, now: DateTime<Utc>, after: &[(String, DateTime<Utc>)]) -> Result<Vec<String>, DbError> {
-    as_consumer(conn, |conn| queries::ready(conn, now, after))
 }
 
 /// Makes lanes known; those that are stay as they are. A job in a lane that is not known is never found.
@@ -342,12 +335,13 @@ pub fn empty_lane(conn: &mut PgConnection, lane: &str) -> Result<usize, DbError>
     if queries::has_heads(conn, lane)? { queries::empty_lane(conn, lane) } else { Ok(0) }
 }
 
-/// Lets a lane rest: nobody takes its jobs before `until`. For a lane whose receiver does not answer.
+/// Lets a lane rest: nobody takes its jobs before `until`, or before the end of a longer rest that it has. For a lane whose receiver does
+/// not answer.
 ///
 /// # Errors
 /// The database's.
 pub fn rest(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>) -> Result<(), DbError> {
-    queries::rest(conn, lane, Some(until))
+    queries::rest(conn, lane, until)
 }
 
 /// Ends the rest of a lane.
@@ -355,7 +349,7 @@ pub fn rest(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>) -> Result
 /// # Errors
 /// The database's.
 pub fn end_rest(conn: &mut PgConnection, lane: &str) -> Result<(), DbError> {
-    queries::rest(conn, lane, None)
+    queries::end_rest(conn, lane)
 }
 
 /// Stops or resumes the taking of jobs from a lane; `false` if there is no such lane. What is at work is finished. One that is paused already

@@ -491,8 +491,15 @@ pub(super) fn empty_lane(conn: &mut PgConnection, lane: &str) -> Result<usize, D
     Ok(diesel::delete(jobs::table.filter(jobs::lane.eq(lane).and(jobs::state.eq("CREATED")))).execute(conn)?)
 }
 
-pub(super) fn rest(conn: &mut PgConnection, lane: &str, until: Option<DateTime<Utc>>) -> Result<(), DbError> {
-    diesel::update(job_lanes::table.find(lane)).set(job_lanes::rests_until.eq(until)).execute(conn)?;
+const REST: &str = "UPDATE job_lanes SET rests_until = greatest(rests_until, $2) WHERE name = $1";
+
+pub(super) fn rest(conn: &mut PgConnection, lane: &str, until: DateTime<Utc>) -> Result<(), DbError> {
+    sql_query(REST).bind::<Text, _>(lane).bind::<Timestamptz, _>(until).execute(conn)?;
+    Ok(())
+}
+
+pub(super) fn end_rest(conn: &mut PgConnection, lane: &str) -> Result<(), DbError> {
+    diesel::update(job_lanes::table.find(lane)).set(job_lanes::rests_until.eq(None::<DateTime<Utc>>)).execute(conn)?;
     Ok(())
 }
 

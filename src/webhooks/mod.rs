@@ -378,6 +378,10 @@ pub fn note(
         } else {
             None
         };
+        if reason.is_some() {
+            // What waits is not looked at until the endpoint is enabled, or forgotten.
+            queue::rest(conn, &endpoint.lane(), now + TimeDelta::days(LOG_DAYS))?;
+        }
         queries::set_health(conn, endpoint.id, Some(since), reason.map(|reason| (now, reason)))
     })
 }

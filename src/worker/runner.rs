@@ -364,9 +364,9 @@ impl<'a> Runner<'a> {
         let before = lock(&self.lanes).known.get_mut(lane).map(|known| std::mem::replace(&mut known.pace, pace));
         match (before, outcome) {
             (Some(before), Err(trouble @ Trouble::Receiver { .. })) if before != Pace::Silent => {
-                tracing::warn!(lane, why = %trouble, "the receiver does not answer; its jobs wait and are tried again");
+                tracing::warn!(lane, why = %trouble, "the receiver takes nothing now; its jobs wait and are tried again");
             }
-            (Some(Pace::Silent), Ok(_)) => tracing::info!(lane, "the receiver answers again"),
+            (Some(Pace::Silent), Ok(_)) => tracing::info!(lane, "the receiver takes jobs again"),
             _ => {}
         }
     }

@@ -32,8 +32,6 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 const REST_SECS: (i64, i64) = (15, 900);
 /// The rest becomes this part of the time for which nothing has been taken.
 const REST_PART: i32 = 10;
-/// How long an endpoint that is disabled is not looked at; enabling it ends that.
-const DISABLED_REST_HOURS: i64 = 24;
 
 /// Delivers messages.
 pub(super) struct Webhook {
@@ -112,9 +110,8 @@ impl Handler for Webhook {
         // Deleted meanwhile: there is nobody to tell.
         let Some(endpoint) = endpoint else { return Ok(Vec::new()) };
         if let Some((_, reason)) = &endpoint.disabled {
-            // It waits until the partner enables the endpoint.
-            let why = format!("the endpoint is disabled: {reason}");
-            return Err(Trouble::Receiver { why, rest: TimeDelta::hours(DISABLED_REST_HOURS) });
+            // It was claimed just before that, and waits like the rest of its lane.
+            return Err(Trouble::Passing(format!("the endpoint is disabled: {reason}")));
         }
         let tried = self.deliver(app, &endpoint, &message);
         let is_last = tried.is_gone() || job.attempt >= self.retry().attempts_max;

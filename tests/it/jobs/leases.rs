@@ -82,11 +82,11 @@ fn a_lane_that_is_paused_is_not_ready_and_the_others_are() {
     let mut conn = database.connect();
     queue::add_lanes(&mut conn, now(), &["tests", "others"]).unwrap();
     queue::add_lanes(&mut conn, now(), &["tests"]).unwrap();
-    assert_eq!(queue::ready(&mut conn, now(), &[]).unwrap(), [""; 0]);
+    assert_eq!(queue::poll(&mut conn, now(), &[], |_| RETRY).unwrap(), [""; 0]);
     let other = queue::NewJob { lane: "others".to_owned(), ..job(None, json!(2)) };
     enqueue(&mut conn, &[job(None, json!(1)), other]);
     let ready = |conn: &mut _| {
-        let mut ready = queue::ready(conn, now(), &[]).unwrap();
+        let mut ready = queue::poll(conn, now(), &[], |_| RETRY).unwrap();
         ready.sort();
         ready
     };
@@ -100,11 +100,13 @@ fn a_lane_that_is_paused_is_not_ready_and_the_others_are() {
     assert!(queue::set_paused(&mut conn, now(), "tests", false).unwrap());
     queue::rest(&mut conn, "tests", after(10)).unwrap();
     assert_eq!((ready(&mut conn).len(), claim_at(&mut conn, after(9), 1)), (1, None), "it rests");
-    queue::rest(&mut conn, "tests", now()).unwrap();
+    queue::rest(&mut conn, "tests", after(5)).unwrap();
+    assert_eq!(claim_at(&mut conn, after(9), 1), None, "a shorter rest does not end a longer one");
+    queue::end_rest(&mut conn, "tests").unwrap();
     assert_eq!(ready(&mut conn), ["others", "tests"]);
     assert!(!queue::set_paused(&mut conn, now(), "unknown", true).unwrap());
     let past_it = [("tests".to_owned(), now()), ("others".to_owned(), DateTime::UNIX_EPOCH)];
-    assert_eq!(queue::ready(&mut conn, now(), &past_it).unwrap(), ["others"], "behind the mark there is nothing");
+    assert_eq!(queue::poll(&mut conn, now(), &past_it, |_| RETRY).unwrap(), ["others"], "behind the mark there is nothing");
     assert_eq!(claim(&mut conn, 10), [json!(1)]);
 }
 
