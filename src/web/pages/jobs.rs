@@ -126,6 +126,7 @@ fn done_text(done: Option<&str>) -> &'static str {
         Some("resumed") => "The lane goes on.",
         Some("retried") => "The job waits again, with all its tries.",
         Some("all-retried") => "What was given up in that lane waits again, with all its tries.",
+        Some("none-given-up") => "Nothing to do: nothing is given up in that lane, or somebody has put it back already.",
         Some("not-given-up") => "Nothing to do: that job is not given up, or somebody has put it back already.",
         _ => "",
     }
@@ -181,14 +182,15 @@ pub(in crate::web) async fn retry_all(
     }
     let (now, lane) = (app.clock.now(), lane.into_inner());
     // Some at a time, so that no transaction is a long one. What is given up anew meanwhile is not asked again.
+    let mut done = "none-given-up";
     loop {
         let name = lane.clone();
         if app.db.run(move |conn| queue::retry_all_failed(conn, now, &name)).await? == 0 {
-            break;
+            return Ok(see_other(&format!("/admin/jobs?done={done}")));
         }
+        done = "all-retried";
         app.desk.wake().wake(&lane);
     }
-    Ok(see_other("/admin/jobs?done=all-retried"))
 }
 
 /// `POST /admin/jobs/{event}/{id}/retry`: puts a job back that was given up.
@@ -251,9 +253,10 @@ impl LaneCard {
     fn new(now: DateTime<Utc>, known: &Known, lane: LaneState) -> Self {
         let receiver = known.receivers.get(&lane.name);
         let rests = lane.rests_until.is_some_and(|until| until > now);
+        let is_disabled = receiver.is_some_and(|receiver| receiver.disabled.is_some());
         let (state, tone) = match (lane.paused_at, lane.working, lane.created) {
             (Some(_), ..) => ("Paused", "soon"),
-            _ if receiver.is_some_and(|receiver| receiver.disabled.is_some()) => ("Disabled", "bad"),
+            _ if is_disabled => ("Disabled", "bad"),
             (None, 1.., _) => ("At work", "good"),
             (None, _, 1..) if rests => ("Resting", "soon"),
             (None, _, 1..) => ("Waiting", "quiet"),
@@ -266,7 +269,7 @@ impl LaneCard {
             tone,
             is_paused: lane.paused_at.is_some(),
             parts: parts(&lane),
-            oldest: oldest(now, &lane),
+            oldest: oldest(now, is_disabled, &lane),
             receiver: receiver.map(|receiver| {
                 let disabled = receiver.disabled.as_ref().map(|why| format!(" Told nothing: {why}.")).unwrap_or_default();
                 format!("{}, of {}.{disabled}", receiver.url, receiver.partner)
@@ -294,10 +297,13 @@ fn parts(lane: &LaneState) -> Vec<Part> {
 }
 
 /// How long the lane is paused, and how long somebody waits.
-fn oldest(now: DateTime<Utc>, lane: &LaneState) -> String {
+fn oldest(now: DateTime<Utc>, is_disabled: bool, lane: &LaneState) -> String {
     let paused = lane.paused_at.map(|since| format!("Paused for {}.", span(now - since)));
     let rests = lane.rests_until.filter(|until| *until > now && lane.created > 0);
-    let rests = rests.map(|until| format!("It did not answer, and is tried again in {}.", span(until - now)));
+    let rests = rests.map(|until| match is_disabled {
+        true => "What waits goes out when the endpoint is enabled.".to_owned(),
+        false => format!("It did not answer, and is tried again in {}.", span(until - now)),
+    });
     let waits = match lane.oldest {
         Some(since) => format!("The oldest has waited {}.", span(now - since)),
         None if lane.created > 0 => "What waits is not due yet.".to_owned(),

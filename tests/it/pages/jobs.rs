@@ -190,9 +190,40 @@ fn all_that_was_given_up_in_a_lane_is_put_back_at_once() {
     (0..3).for_each(|_| fail(&shop, "confirmation", "no", Fate::GiveUp));
     fail(&shop, "order_changes", "no", Fate::GiveUp);
     let admin = Visitor::admin(&shop);
-    let page = admin.follow(&admin.send(&admin.get("/admin/jobs").form("Retry 3 given up")));
+    let form = admin.get("/admin/jobs").form("Retry 3 given up");
+    let page = admin.follow(&admin.send(&form));
     assert!(page.says("What was given up in that lane waits again") && page.says("Failures: 1 job given up"), "{}", page.text());
     assert_eq!(claim(&shop, "confirmation", 9).unwrap().jobs.len(), 3);
+    let again = admin.follow(&admin.send(&form));
+    assert!(again.says("Nothing to do: nothing is given up in that lane") && again.says("Failures: 1 job given up"), "{}", again.text());
+}
+
+#[test]
+fn a_lane_for_one_receiver_says_where_its_jobs_go_and_whose_they_are() {
+    let shop = shop();
+    let made = shop.client.post("/api/v1/webhooks", &json!({"url": "https://example.org/hooks"})).json();
+    let lane = format!("webhook:{}", made["id"].as_str().unwrap());
+    fail(&shop, &lane, "no answer", Fate::Retry(shop.clock.now()));
+    queue::rest(&mut shop.database.connect(), &lane, shop.clock.now() + TimeDelta::seconds(90)).unwrap();
+    queue::rest(&mut shop.database.connect(), &lane, shop.clock.now() + TimeDelta::seconds(15)).unwrap();
+    let page = Visitor::admin(&shop).get("/admin/jobs");
+    let whose = page.says("Webhook Resting https://example.org/hooks, of tester.");
+    assert!(whose && page.says("It did not answer, and is tried again in 1 min.") && !page.text().contains(&lane), "{}", page.text());
+    assert!(failures(&page)[0].starts_with("Webhook to https://example.org/hooks no answer"), "{:?}", failures(&page));
+    assert!(failures(&page)[0].ends_with("1 When its lane goes on"), "{:?}", failures(&page));
+}
+
+#[test]
+fn a_job_about_an_order_leads_to_it() {
+    let shop = shop();
+    shop.gala(&[("standard", 4_500, 5)]);
+    let order = shop.buy(1).json()["id"].as_str().unwrap().to_owned();
+    fail(&shop, "confirmation", "no such mailbox", Fate::GiveUp);
+    shop.sql(&format!(
+        "UPDATE jobs SET event_id = (SELECT id FROM events), payload = '{{\"order\": \"{order}\"}}' WHERE lane = 'confirmation'"
+    ));
+    let page = Visitor::admin(&shop).get("/admin/jobs");
+    assert!(page.html().contains(&format!("<a href=\"/admin/events/gala/orders/{order}\">Its order</a>")), "{page:?}");
 }
 
 #[test]
