@@ -216,11 +216,12 @@ fn let_leases_run_out(conn: &mut PgConnection, node: &str) {
     conn.batch_execute(&format!("UPDATE jobs SET lease_until = taken_at WHERE state = 'WORKING' AND node = '{node}'")).unwrap();
 }
 
-/// The same, but jobs go from one hand into the other: they are at work again when anybody sees them.
+/// The same, but jobs go from one hand into the other: they are at work again when anybody sees them. What is locked at one moment is still its
+/// own, and it might end that; so it has nothing any more when this returns.
 fn inherit_from(conn: &mut PgConnection, node: &str) -> Vec<Lease> {
     let_leases_run_out(conn, node);
     let mut inherited = Vec::new();
-    wait_until("something that it held is at work again", || {
+    wait_until("something that it held is at work again, and it has nothing left", || {
         let before = Utc::now();
         let lease = transaction(conn, |conn| {
             queue::take_back(conn, Utc::now(), |_| RETRY)?;
@@ -228,7 +229,8 @@ fn inherit_from(conn: &mut PgConnection, node: &str) -> Vec<Lease> {
             queue::claim(conn, Utc::now(), &ask)
         });
         inherited.extend(lease.unwrap());
-        inherited.iter().flat_map(|lease: &Lease| &lease.jobs).any(|job| job.attempt > 1 && job.payload["fails"].is_null())
+        let is_again = inherited.iter().flat_map(|lease: &Lease| &lease.jobs).any(|job| job.attempt > 1 && job.payload["fails"].is_null());
+        is_again && count(conn, &format!("jobs WHERE state = 'WORKING' AND node = '{node}'")) == 0
     });
     inherited
 }
@@ -273,8 +275,6 @@ fn python_workers_beside_ours_do_everything_once_and_in_order_though_some_are_ki
         assert_eq!(zombie.says_how_many("ended"), 0, "another has what it held");
         inherited.iter().for_each(|lease| end(&mut conn, "heir", lease));
         enqueuer.join().unwrap();
-        // What was locked at that moment is taken back now.
-        queue::take_back(&mut conn, Utc::now(), |_| RETRY).unwrap();
         wait_until_all_is_over(&mut conn);
         [second, zombie].into_iter().for_each(Worker::end);
     });
